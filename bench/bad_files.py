@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class BadFile:
 
 def files() -> list[BadFile]:
     """All of them."""
-    return [*runs(), *traces(), *results(), *databases(), *programs(), *studies()]
+    return [*runs(), *traces(), *results(), *databases(), *programs(), *studies(), *data_sets(), *weights()]
 
 
 def runs() -> list[BadFile]:
@@ -75,7 +75,7 @@ def traces() -> list[BadFile]:
     """Of torch.profiler: JSON, plain and packed."""
     head, event = '{"traceEvents": [', '{"ph":"X","cat":"cpu_op","name":"%s","ts":1,"dur":2,"pid":1,"tid":1}'
     whole = f"{head}{event}]}}"
-    spaces = packed(b" ", 1 << 30)
+    spaces, keys = packed(b" ", 1 << 30), b',"a":1'
     return [
         BadFile("trace: a name of 3 MB", lambda: _text(whole % ("a" * 3 * MIB)), "", ".json"),
         BadFile("trace: a name of 20 MB", lambda: _text(whole % ("a" * 20 * MIB)), "is longer than", ".json"),
@@ -85,7 +85,10 @@ def traces() -> list[BadFile]:
         BadFile("trace: 1 GB of spaces", lambda: _sparse_text(head, 1 << 30), "cannot be read as a trace", ".json"),
         BadFile("trace: 3 GB in 3 MB", lambda: _gzip(b'["', packed(b"a", 3 << 30)), "longer than", ".json.gz"),
         BadFile(
-            "trace: 300 million events in 1 MB", lambda: _gzip(b"[{}", packed(b",{}", 1 << 30)), "are none", ".json.gz"
+            "trace: 300 million events in 1 MB",
+            lambda: _gzip(b"[{}", packed(b",{}", 1 << 30)),
+            "are not those of a trace",
+            ".json.gz",
         ),
         BadFile(
             "trace: 100,000 streams of nothing", lambda: _bytes(gzip.compress(b"") * 100_000), "nothing in", ".json.gz"
@@ -103,6 +106,22 @@ def traces() -> list[BadFile]:
         BadFile(
             "trace: a number of 1,000,000 digits", lambda: _bytes(b"[" + b"9" * 1_000_000 + b"]"), "cannot", ".json"
         ),
+        BadFile("trace: 90 million keys", lambda: _gzip(b'{"b":1', packed(keys, 600 * MIB)), "too much", ".json.gz"),
+        BadFile(
+            "trace: 60 lists of lists",
+            lambda: _bytes(b"{" + b'"a": ' + (lists(MIB // 2) + b', "a": ') * 59 + b"[]}"),
+            "too much beside",
+            ".json",
+        ),
+        BadFile(
+            "trace: short events in 1 MB",
+            lambda: _gzip(b'[{"ph":"M"}', packed(b',{"ph":"M"}', 160 * MIB)),
+            "too short",
+            ".json.gz",
+        ),
+        BadFile("trace: 12,000 threads", lambda: _text(_trace(map(_on_thread, range(12_000)))), "12,000", ".json"),
+        BadFile("trace: one launch of 20,000", lambda: _text(_trace(_launches(20_000))), "", ".json"),
+        BadFile("trace: kernels of long names", lambda: _text(_trace(_long_kernels(20, 600_000))), "", ".json"),
         BadFile("trace: cut in an event", lambda: _text(whole[:40]), "ends too early", ".json"),
         BadFile(
             "trace: bytes that are no text", lambda: _bytes(b"[" + bytes(range(128, 256)) * 10_000), "not JSON", ".json"
@@ -114,6 +133,11 @@ def results() -> list[BadFile]:
     """Of `--json`."""
     head = '{"schema": "profkit.result/1", "environment": {}, "peaks": {}, "interrupted": false, "cells": ['
     row = '{"spec": {"op": "conv2d"}, "threads": 1, "rows": [{"key": 5}]}'
+    late = (
+        '{"spec": {"op": "conv2d"}, "threads": 1, "baseline": null, "peaks": {}, "bound": "", "cache": "hot", "rows": '
+        '[{"key": "conv2d/numpy/cpu", "status": "ok", "median_ns": 1, "samples_ns": [1], '
+        '"sample_rounds": [1099511627776]}]}'
+    )
     return [
         BadFile(
             "result: 1 GB of spaces in 1 MB", lambda: _gzip(head.encode(), packed(b" ", 1 << 30)), "spaces", ".json.gz"
@@ -131,8 +155,24 @@ def results() -> list[BadFile]:
         BadFile(
             "result: a field of another type", lambda: _text(f"{head}{row}]}}"), "row 0 of cell 0 has key '5'", ".json"
         ),
+        BadFile("result: a cell of 20,000 rows", lambda: _text(f"{head}{_cell_of(20_000)}]}}"), "20,000 rows", ".json"),
+        BadFile(
+            "result: 20,000 cells",
+            lambda: _text(head + ", ".join([_cell_of(1)] * 20_000) + "]}"),
+            "2,000 cells",
+            ".json",
+        ),
+        BadFile("result: a round of 2^40", lambda: _text(f"{head}{late}]}}"), "rounds or threads below 0", ".json"),
         BadFile("result: a newer one", lambda: _text('{"schema": "profkit.result/9"}'), "newer profkit", ".json"),
     ]
+
+
+def _cell_of(rows: int) -> str:
+    listed = [
+        {"key": f"conv2d/numpy/cpu/{number}", "status": "ok", "median_ns": 1.0 + number} for number in range(rows)
+    ]
+    about: dict[str, object] = {"threads": 1, "baseline": None, "peaks": {}, "bound": "", "cache": "hot"}
+    return json.dumps({"spec": {"op": "conv2d"}, **about, "rows": listed})
 
 
 def databases() -> list[BadFile]:
@@ -141,11 +181,19 @@ def databases() -> list[BadFile]:
     table = "create table NVTX_EVENTS (start, end, eventType, globalTid, text, textId, domainId, endGlobalTid)"
     wrong = "insert into NVTX_EVENTS values ('a', x'00', 59, 1.5, 7, x'ff', 'b', null)"
     long = "insert into NVTX_EVENTS values (1, 2, 59, 3, cast(zeroblob(200000000) as text), null, null, null)"
+    numbers = list(range(20_000))
+    repeated = (
+        table,
+        "create table StringIds (id, value)",
+        f"insert into StringIds values (1, '{'text, seq = 1' * 80_000}')",
+        f"insert into NVTX_EVENTS select key, key + 1, 59, 3, null, 1, null, null from json_each('{numbers}')",
+    )
     trigger = "create trigger t after insert on NVTX_EVENTS begin delete from NVTX_EVENTS; end"
     return [
-        BadFile("nsys: a view in place of a table", lambda: _sqlite(*view), "none of its tables", ".sqlite"),
+        BadFile("nsys: a view in place of a table", lambda: _sqlite(*view), "its tables are missing", ".sqlite"),
         BadFile("nsys: other types in every column", lambda: _sqlite(table, wrong), "without NVTX ranges", ".sqlite"),
         BadFile("nsys: a text of 200 MB", lambda: _sqlite(table, long), "too big", ".sqlite"),
+        BadFile("nsys: a text of 1 MB in 20,000 ranges", lambda: _sqlite(*repeated), "", ".sqlite"),
         BadFile("nsys: a trigger", lambda: _sqlite(table, trigger), "without NVTX ranges", ".sqlite"),
         BadFile("nsys: pages that hold each other", lambda: _circular_database, "pages hold each other", ".sqlite"),
         BadFile("nsys: being written", lambda: _written_database, "is being written", ".sqlite"),
@@ -173,7 +221,7 @@ def studies() -> list[BadFile]:
             "study: a key of 30,000 names", lambda: _text(".".join("a" * 30_000) + " = 1"), "nested too deep", ".toml"
         ),
         BadFile("study: 700 million combinations", lambda: _text(f"{head}[axes]\n{axes}"), "combinations", ".toml"),
-        BadFile("study: 1 GB", lambda: _sparse_text(head, 1 << 30), "it is no study", ".toml"),
+        BadFile("study: 1 GB", lambda: _sparse_text(head, 1 << 30), "it is not a study", ".toml"),
         BadFile(
             "study: a field of another type",
             lambda: _text(head.replace('"t"', "5") + "[variants]\na = {}"),
@@ -183,13 +231,78 @@ def studies() -> list[BadFile]:
     ]
 
 
+def data_sets() -> list[BadFile]:
+    """Of `--data`: tables and images."""
+    header = b"\x93NUMPY\x01\x00" + struct.pack("<H", 72)
+    huge = header + b"{'descr': '|u1', 'fortran_order': False, 'shape': (99999999999,)}".ljust(72)
+    return [
+        BadFile("table: 3 GB in 3 MB", lambda: _gzip(b"", packed(b"1", 3 << 30)), "unpacks to more than", ".csv.gz"),
+        BadFile("table: 1 GB", lambda: _sparse_text("", 1 << 30), "has 1,073,741,824 bytes, more than", ".csv"),
+        BadFile("table: a line of 8 MB", lambda: _text("1," * (4 * MIB - 1)), "its first line is", ".csv"),
+        BadFile(
+            "images: 3 GB of zeros in 3 MB",
+            lambda: _bytes(archive([("jpeg.npy", 8, 0, 3 << 30, packed(b"\0", 3 << 30))])),
+            "unpacks to",
+            ".npz",
+        ),
+        BadFile(
+            "images: an array of 100 GB in 80 bytes",
+            lambda: _bytes(archive([("jpeg.npy", 0, zlib.crc32(huge), len(huge), huge)])),
+            "jpeg.npy is uint8 [99999999999]",
+            ".npz",
+        ),
+        BadFile("images: 60,000 entries", lambda: _many_entries, "it lists 60,000 entries", ".npz"),
+    ]
+
+
+def weights() -> list[BadFile]:
+    """Of `--weights`: safetensors."""
+
+    def of(header: bytes, length: int | None = None) -> Callable[[], Callable[[Path], None]]:
+        return lambda: _bytes(struct.pack("<Q", len(header) if length is None else length) + header)
+
+    many = b",".join(b'"%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}' % number for number in range(60_000))
+    wrong = "is not a file of weights"
+    return [
+        BadFile("weights: a header of 2^60 bytes", of(b"{}", 1 << 60), wrong, ".safetensors"),
+        BadFile("weights: empty lists, 4 MB", of(b'{"a":' + lists(4 * MIB - 10) + b"}"), wrong, ".safetensors"),
+        BadFile("weights: nested 1,000,000 deep", of(b"[" * 1_000_000), wrong, ".safetensors"),
+        BadFile("weights: 60,000 arrays", of(b"{" + many + b"}"), "lacks hidden1.w", ".safetensors"),
+    ]
+
+
+def _event(category: str, name: str, ts: int = 1, tid: int = 1, **args: int) -> dict[str, Any]:
+    place = {"ts": ts, "dur": 2, "pid": 1, "tid": tid}
+    return {"ph": "X", "cat": category, "name": name, **place, "args": args}
+
+
+def _on_thread(number: int) -> dict[str, Any]:
+    return _event("cpu_op", "a", tid=number)
+
+
+def _launches(count: int) -> Iterator[dict[str, Any]]:
+    """Calls and kernels that all have one correlation."""
+    for number in range(count):
+        yield _event("cuda_runtime", "cudaLaunchKernel", 10 * number, correlation=1)
+        yield _event("kernel", "k", 10 * number + 5, correlation=1, device=0, stream=7)
+
+
+def _long_kernels(count: int, length: int) -> Iterator[dict[str, Any]]:
+    for number in range(count):
+        yield _event("kernel", "void " + "a<" * (length // 2) + str(number), 10 * number, device=0, stream=7)
+
+
+def _trace(events: Iterable[dict[str, Any]]) -> str:
+    return json.dumps({"traceEvents": list(events)})
+
+
 def lists(size: int) -> bytes:
     """JSON that takes most memory for its size."""
     return b"[" + b"[[]]," * (size // 5) + b"[]]"
 
 
 def packed(sign: bytes, size: int) -> bytes:
-    """So many bytes of the sign as a raw deflate stream: one block again and again, which takes no time to make."""
+    """The sign, repeated to this size, as a raw deflate stream: one block again and again, which is made at once."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     block = sign * (3 * MIB // len(sign))
     first = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -252,7 +365,7 @@ def _gzip(before: bytes, stream: bytes) -> Callable[[Path], None]:
 
 
 def _sparse_text(before: str, size: int) -> Callable[[Path], None]:
-    """A text and then so many zeros, which take no room on the disk."""
+    """A text and then this many zeros, which take no space on the disk."""
 
     def make(path: Path) -> None:
         path.write_text(before)
@@ -316,12 +429,22 @@ open("found.json", "w").write(json.dumps(found))
 """A process starts with the peak memory of the one that made it: this one is small."""
 
 
+READERS = {
+    ".toml": ["study", "--show"],
+    ".csv": ["network", "mlp", "--data"],
+    ".csv.gz": ["network", "mlp", "--data"],
+    ".npz": ["network", "lenet", "--data"],
+    ".safetensors": ["network", "mlp", "--weights"],
+}
+"""What reads a file, by its ending; others are shown by `report`."""
+
+
 def measure(bad: BadFile, folder: Path) -> dict[str, Any]:
     """The command that reads the file: seconds, peak memory, exit code, what it said."""
     path = folder / f"file{bad.ending}"
     bad.maker()(path)
-    words = ["study", str(path), "--show"] if bad.ending == ".toml" else ["report", str(path)]
-    watched = [sys.executable, "-I", "-S", "-c", WATCH, *words]
+    words = READERS.get(bad.ending, ["report"])
+    watched = [sys.executable, "-I", "-S", "-c", WATCH, *words, str(path)]
     done = subprocess.run(watched, capture_output=True, text=True, cwd=folder, check=True)
     sentence = " ".join(done.stderr.split()).replace(str(path), path.name).partition(": ")[2]
     found: dict[str, Any] = json.loads((folder / "found.json").read_text())

@@ -123,7 +123,7 @@ def compiled_kernels(build: Path, launches: dict[str, set[Launch]]) -> list[Comp
 def occupancies(kernels: Iterable[Compiled], build: Path, folder: Path) -> dict[tuple[str, str], list[float]]:
     """(architecture, mangled name) -> percent of a multiprocessor's warps, one per launch that was seen."""
     program = folder / "occupancy"
-    source = Path(__file__).with_name("occupancy.cpp")
+    source = Path(__file__).parent / "programs" / "occupancy.cpp"
     command = ["g++", "-std=c++17", "-O1", "-isystem", toolkit_headers(build), str(source), "-o", str(program)]
     subprocess.run(command, check=True)
     places, lines = [], []

@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kernel_results import Record, Store
-from kernel_shapes import AS_GIVEN, OWN
-from machine_loops import Loop, kernel_loops, modelled_cycles, peak_share, read_object
+from kernel_pages.machine_loops import Loop, kernel_loops, modelled_cycles, peak_share, read_object
+from kernel_pages.results import Record, Store
+from kernel_pages.shapes import AS_GIVEN, OWN
 from measured_page import ROOT, page_head
 
 from profkit import _core

@@ -1,5 +1,5 @@
 """Native CPU kernels against the frameworks, every goal in one command: forward and gradients of convolutions, matmul,
-latency, pooling, normalisation, bias + ReLU, on one thread and on two.
+latency, pooling, normalisation, bias + ReLU, the operators of layers, on one thread and on two.
 
 Run: python bench/kernels.py --results DIR         (about three quarters of an hour on a quiet machine with 2 cores)
      python bench/kernels.py --results DIR --section conv,matmul --threads 1 --resume
@@ -25,10 +25,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import kernel_fit
-from kernel_report import summary_page, write_report
-from kernel_results import Record, Store, choose_again, record_of
-from kernel_shapes import AS_GIVEN, OWN, Section, sections
+from kernel_pages import fit as kernel_fit
+from kernel_pages.report import summary_page, write_report
+from kernel_pages.results import Record, Store, choose_again, record_of
+from kernel_pages.shapes import AS_GIVEN, OWN, ShapeSection, sections
 from measured_page import origin
 
 from profkit import _core
@@ -45,7 +45,7 @@ QUICK_SHAPES, QUICK_BUDGET_S = 2, 0.3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure what was asked for, write the report, judge."""
+    """Measure what was requested, write the report, judge."""
     arguments = parse(argv)
     chosen = chosen_sections(arguments.section, arguments.quick, arguments.shapes)
     if arguments.native:
@@ -106,7 +106,7 @@ def numbers(text: str) -> list[int]:
     return found
 
 
-def chosen_sections(names: Sequence[str], quick: bool, containing: str) -> list[Section]:
+def chosen_sections(names: Sequence[str], quick: bool, containing: str) -> list[ShapeSection]:
     """The sections that were asked for, cut down for a quick run."""
     chosen = [section for section in sections() if section.name in names]
     cut = []
@@ -120,7 +120,7 @@ def chosen_sections(names: Sequence[str], quick: bool, containing: str) -> list[
 
 
 def measure_sections(
-    store: Store, chosen: Sequence[Section], threads: Sequence[int], budget_s: float, resume: bool
+    store: Store, chosen: Sequence[ShapeSection], threads: Sequence[int], budget_s: float, resume: bool
 ) -> bool:
     """Measure and keep every shape; False when it was interrupted."""
     build = hashlib.sha256(Path(_core.__file__).read_bytes()).hexdigest()[:8]
@@ -136,7 +136,7 @@ def measure_sections(
                 names = {spec: name for name, spec in wanted.items() if spec.op == op}
                 before = done
 
-                def keep(cell: Cell, names: dict[Spec, str] = names, section: Section = section) -> None:
+                def keep(cell: Cell, names: dict[Spec, str] = names, section: ShapeSection = section) -> None:
                     nonlocal done
                     done += 1
                     record = record_of(section, names[cell.spec], cell, build)
@@ -152,7 +152,7 @@ def measure_sections(
 
 
 def measured(
-    section: Section, op: str, specs: Sequence[Spec], threads: int, budget_s: float, keep: Callable[[Cell], None]
+    section: ShapeSection, op: str, specs: Sequence[Spec], threads: int, budget_s: float, keep: Callable[[Cell], None]
 ) -> Result:
     """One operator's shapes of a section: all rows in turns, checked before they are timed."""
     keys = section.keys(op)
@@ -185,7 +185,7 @@ def about(threads: Sequence[int]) -> dict[str, object]:
 
 
 def line(record: Record) -> str:
-    """A record for somebody who watches."""
+    """A record for a person who watches."""
     words = [f"{record['section']}, {record['threads']} threads, {record['name']}:"]
     for convention in (AS_GIVEN, OWN):
         found = record[convention]

@@ -21,7 +21,7 @@ NETWORK = profkit.Cifar10(crop=24, batch=128)
 
 def main(words: Sequence[str]) -> int:
     """Print a table for inference and one for training; exit 1 when a framework could not be run."""
-    print(page_head("cifar10 in nine frameworks", "python bench/network_tables.py"))
+    print(page_head("cifar10 in the frameworks that were there", "python bench/network_tables.py"))
     print("Milliseconds per step of batch 128, crop 24, synthetic images. *step*: median, nothing recorded; the other")
     print("columns: own time by kind in recorded steps (mean of 10); *no operator*: dispatch, framework and idle time.")
     failed = False
@@ -51,7 +51,8 @@ def line(profile: profkit.NetworkProfile) -> str:
     times = [statistics.median(capture.step_ns), capture.first_step_ns, *(own.pop(kind, 0.0) for kind in KINDS)]
     times += [sum(own.values()), usage.remainder_ns / steps]
     peak = "" if usage.total_peak_bytes is None else f"{usage.total_peak_bytes / 2**20:.1f}"
-    version = capture.versions.get("version") or capture.versions.get(capture.framework, "")
+    versions = capture.versions
+    version = versions.get("version") or versions.get(capture.framework) or versions.get("profkit", "")
     name = " ".join(filter(None, (capture.framework, version, f"({capture.mode})")))
     return f"| {name} | {' | '.join('' if ns is None else f'{ns / 1e6:.1f}' for ns in times)} | {peak} |"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Measured:
+class CaseSamples:
     """One case: all samples, in the order of the rounds."""
 
     samples: tuple[float, ...]
@@ -25,7 +25,7 @@ class Measured:
         return f"{self.median:{digits}} ({low:{digits}} to {high:{digits}})"
 
 
-def interleaved(cases: Mapping[str, Callable[[], float]], rounds: int, seed: int = 1) -> dict[str, Measured]:
+def interleaved(cases: Mapping[str, Callable[[], float]], rounds: int, seed: int = 1) -> dict[str, CaseSamples]:
     """Run every case once per round, each round in another order."""
     shuffle = random.Random(seed).shuffle
     samples: dict[str, list[float]] = {name: [] for name in cases}
@@ -35,4 +35,4 @@ def interleaved(cases: Mapping[str, Callable[[], float]], rounds: int, seed: int
         for name in names:
             print(f"round {turn + 1} of {rounds}: {name}", file=sys.stderr)
             samples[name].append(cases[name]())
-    return {name: Measured(tuple(values)) for name, values in samples.items()}
+    return {name: CaseSamples(tuple(values)) for name, values in samples.items()}

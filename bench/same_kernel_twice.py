@@ -1,63 +1,93 @@
-"""A/A: one kernel under two names, many runs; how often does profkit claim a difference that is not there?
+"""A/A: one kernel under several names in one table, many runs; is a difference claimed that is not there?
 
-Run: python bench/same_kernel_twice.py > docs/measured/same_kernel_twice.md   (about 4 minutes for 40 runs)
+Run: python bench/same_kernel_twice.py --results DIR   (about 12 minutes; it goes on where it was killed)
+     python bench/same_kernel_twice.py --results DIR --render > docs/measured/same_kernel_twice.md
+     python bench/same_kernel_twice.py --quick
+
+Exit code: 0 the goal is met, 4 it is missed.
 """
 
 from __future__ import annotations
 
-import argparse
+import math
 import sys
-import tempfile
 from collections import Counter
-from pathlib import Path
+from collections.abc import Sequence
 
-from kernel_under_test import write_candidate
-from measured_page import page_head
+from kept_runs import Goal, KeptRuns, goal_table, judged_ratio, none_accused, open_runs, options, share, too_busy_line
+from kernel_under_test import WORDS, write_candidate
 
-import profkit
+NAMES, RUNS = 11, 30
+"""So 300 comparisons."""
+QUICK_NAMES, QUICK_RUNS = 3, 2
+QUICK = ("--budget", "1s")
+PREFIX = "twice-"
+COMMAND = "python bench/same_kernel_twice.py --results DIR"
 
 
-def main() -> int:
-    """Print a table of verdicts; exit 1 when more than 5 % claim a difference."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=40)
-    parser.add_argument("--budget", type=float, default=4.0, help="seconds of sampling per run")
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parser.parse_args()
-    spec = profkit.Conv2d(batch=32, stride=2)
-    verdicts: Counter[str] = Counter()
-    lines = []
-    with tempfile.TemporaryDirectory() as name:
-        candidates = [write_candidate(Path(name), candidate, 0.0) for candidate in ("first", "second")]
-        for run in range(arguments.runs):
-            result = profkit.measure(
-                spec,
-                only="candidate",
-                baseline="candidate/cpu/first",
-                candidates=candidates,
-                threads=arguments.threads,
-                budget_s=arguments.budget,
-            )
-            row = result.cells[0].row("conv2d/candidate/cpu/second")
-            if row.ratio is None:
-                raise SystemExit(f"run {run + 1}: not measured: {row.status} {row.reason}")
+def main(argv: Sequence[str]) -> int:
+    """Measure what is missing, print the page."""
+    arguments = options(__doc__ or "", ()).parse_args(argv)
+    runs = open_runs(arguments)
+    if not arguments.render:
+        measure(runs, arguments.quick)
+    text, goals = page(runs)
+    print(text)
+    return 0 if all(goal.is_met for goal in goals) else 4
+
+
+def measure(runs: KeptRuns, is_quick: bool) -> None:
+    """Every run is a table whose rows are all the same kernel; the first is the baseline."""
+    names = [f"name{number}" for number in range(QUICK_NAMES if is_quick else NAMES)]
+    paths = [write_candidate(runs.folder, name) for name in names]
+    words = [*WORDS, "--only", "candidate/*", "--baseline", f"candidate/cpu/{names[0]}", *(QUICK if is_quick else ())]
+    words += [word for path in paths for word in ("--candidate", path)]
+    runs.run_until_judged(PREFIX, QUICK_RUNS if is_quick else RUNS, "conv", words)
+
+
+def page(runs: KeptRuns) -> tuple[str, list[Goal]]:
+    """The page, and its goals."""
+    lines, verdicts, logs, too_busy, tables = [], Counter[str](), [], set(), 0
+    for name, result in runs.results(PREFIX).items():
+        (cell,) = result.cells
+        tables += 1
+        texts = []
+        for row in (row for row in cell.rows if row.key != cell.baseline):
+            ratio = judged_ratio(cell, row.key)
+            if ratio is None:
+                too_busy.add(name)
+                texts.append("not judged")
+                continue
             verdicts[row.verdict] += 1
-            lines.append(
-                f"| {run + 1} | {row.ratio:.4f} | {row.ratio_low:.4f} | {row.ratio_high:.4f} | {row.verdict} |"
-            )
-            print(f"run {run + 1}: {lines[-1]}", file=sys.stderr)
-    false_claims = verdicts["faster"] + verdicts["slower"]
-    share = 100.0 * false_claims / arguments.runs
-    print(page_head("One kernel under two names", f"python bench/same_kernel_twice.py --runs {arguments.runs}"))
-    print(f"{spec.op} {spec.words()['batch']} images,")
-    print(f"stride 2, {arguments.threads} thread(s), {arguments.budget:g} s of sampling per run, margin 2 %.\n")
-    print(f"Verdicts: {', '.join(f'{word} {count}' for word, count in verdicts.most_common())}.")
-    print(f"**A difference that is not there was claimed in {false_claims} of {arguments.runs} runs")
-    print(f"({share:.1f} %; goal: at most 5 %).**\n")
-    print("| run | ratio | low | high | verdict |\n|---|---|---|---|---|")
-    print("\n".join(lines))
-    return int(share > 5.0)
+            logs.append(abs(math.log(ratio.value)))
+            texts.append(f"{ratio.value:.4f} [{ratio.low:.4f}, {ratio.high:.4f}] {row.verdict}")
+        lines.append(f"| {name.removeprefix(PREFIX)} | {' | '.join(texts)} |")
+    count = sum(verdicts.values())
+    false = count - verdicts["same"] - verdicts["not resolved"]
+    goals = [
+        Goal("no verdict but `same` and `not resolved`", f"{false} in {count} comparisons", false == 0),
+        Goal("at least 300 comparisons", str(count), count >= 300),
+        none_accused(runs.results(PREFIX)),
+    ]
+    columns = len(lines[0].split("|")) - 3 if lines else 1
+    text = "\n".join(
+        [
+            runs.head("One kernel under several names", COMMAND),
+            f"`profkit conv {' '.join(WORDS)}` with its default budget, {tables} runs.",
+            f"Each table has {columns + 1} rows, all the same kernel; the first is the baseline. Comparisons of one",
+            "table share it, so they are not independent of each other.",
+            f"{too_busy_line(too_busy)}\n",
+            goal_table(goals),
+            "",
+            f"Verdicts: {', '.join(f'{word} {share(part, count)}' for word, part in verdicts.most_common())}.",
+            f"Largest distance of a ratio from 1: {100 * max(logs, default=0.0):.2f} %.\n",
+            f"| run | {' | '.join(f'name{number + 1}' for number in range(columns))} |",
+            f"|---|{'---|' * columns}",
+            *lines,
+        ]
+    )
+    return text, goals
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

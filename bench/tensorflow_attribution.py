@@ -18,23 +18,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from measured_page import page_head
-from rounds import Measured, interleaved
+from rounds import CaseSamples, interleaved
 
 from profkit.capture.event_log import EventLog
 from profkit.capture.schema import BACKWARD, FORWARD, Capture, Level
+from profkit.data import synthetic_data
 from profkit.frameworks.events import MEMORY, TIME, SourceSubject, load_source
 from profkit.frameworks.events.xplane import RealtimeClock, read_clocks
+from profkit.frameworks.lazy import tf
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
+from profkit.frameworks.tensorflow.events import add_kernels
 from profkit.frameworks.tensorflow.graph import GraphFacts
-from profkit.frameworks.tensorflow.kernels import add_kernels, new_log
 from profkit.frameworks.tensorflow.names import placer
 from profkit.frameworks.tensorflow.networks import SessionNetwork
 from profkit.frameworks.tensorflow.profile import profile_steps
-from profkit.frameworks.tensorflow.stepstats import RawMetadata, Reading, add_step_stats
+from profkit.frameworks.tensorflow.stepstats import RawMetadata, StepStatsContext, add_step_stats
 from profkit.measurement.cores import cores_for
 from profkit.ops.networks import Cifar10
-from profkit.ops.networks.data import synthetic_data
 
 SOURCE = load_source("tensorflow")
 FUNCTION, SESSION = "tf.function", "Session"
@@ -43,7 +44,7 @@ LONG_NS = 50_000
 
 
 @dataclass(frozen=True)
-class Bench:
+class TensorFlowBench:
     """One network, as a tf.function and in a Session, ready to be stepped."""
 
     function: SourceSubject
@@ -67,7 +68,6 @@ class Bench:
     @contextlib.contextmanager
     def traced(self, level: str, metadata: Any) -> Iterator[None]:
         """Session runs inside write StepStats."""
-        tf = self.built_session.model.tf
         options = tf.compat.v1.RunOptions(trace_level=getattr(tf.compat.v1.RunOptions, level))
         self.built_session.run_arguments = {"options": options, "run_metadata": metadata}
         try:
@@ -76,7 +76,7 @@ class Bench:
             self.built_session.run_arguments = {}
 
 
-def bench_of(batch: int, threads: int, steps: int) -> Bench:
+def bench_of(batch: int, threads: int, steps: int) -> TensorFlowBench:
     """Both forms with the same weights, warmed up."""
     builder, network = load_builder("tensorflow"), Cifar10(batch=batch)
     images, labels = synthetic_data(network, train=batch, test=batch).batch(batch)
@@ -89,7 +89,7 @@ def bench_of(batch: int, threads: int, steps: int) -> Bench:
             built.train(data)
         return SourceSubject(network, built, conditions, lambda: built.train(data))
 
-    return Bench(watched("graph"), watched("session"), steps)
+    return TensorFlowBench(watched("graph"), watched("session"), steps)
 
 
 def milliseconds(durations_ns: Sequence[int]) -> float:
@@ -112,16 +112,15 @@ def recorded(watched: SourceSubject, name: str, steps: int) -> float:
     return milliseconds((capture.steps["end_ns"] - capture.steps["start_ns"]).tolist())
 
 
-def together(bench: Bench) -> float:
+def together(bench: TensorFlowBench) -> float:
     """The Session's step with both: the profile for time, StepStats for memory."""
     with bench.traced("SOFTWARE_TRACE", RawMetadata()):
-        capture = profile_steps(new_log("tensorflow"), bench.session.step, bench.steps).log.finish()
+        capture = profile_steps(EventLog("tensorflow", "xplane", TIME), bench.session.step, bench.steps).log.finish()
     return milliseconds((capture.steps["end_ns"] - capture.steps["start_ns"]).tolist())
 
 
-def classic(bench: Bench, *, adds_step: bool) -> float:
+def classic(bench: TensorFlowBench, *, adds_step: bool) -> float:
     """As tfprof is used: FULL_TRACE into a RunMetadata, and the profiler takes each step."""
-    tf = bench.built_session.model.tf
     graph = bench.built_session.graph(is_training=True)
     profiler = tf.compat.v1.profiler.Profiler(graph) if adds_step else None
     durations = []
@@ -136,7 +135,7 @@ def classic(bench: Bench, *, adds_step: bool) -> float:
     return milliseconds(durations)
 
 
-def cases_of(bench: Bench) -> dict[str, Callable[[], float]]:
+def cases_of(bench: TensorFlowBench) -> dict[str, Callable[[], float]]:
     """Every row by its name; the first word is what it is compared with."""
     plain, session, steps = bench.function.step, bench.session.step, bench.steps
     return {
@@ -160,11 +159,11 @@ GOALS = {
 }
 
 
-def print_costs(results: Mapping[str, Measured]) -> None:
+def print_costs(results: Mapping[str, CaseSamples]) -> None:
     print("| step | ms | times nothing recorded | goal |\n|---|---|---|---|")
     for name, result in results.items():
         base = results[f"{name.partition(',')[0]}, nothing recorded"]
-        ratios = Measured(tuple(a / b for a, b in zip(result.samples, base.samples)))
+        ratios = CaseSamples(tuple(a / b for a, b in zip(result.samples, base.samples)))
         ratio = "1" if result is base else ratios.spread(".2f")
         goal = f"<= {GOALS[name]:g}" if name in GOALS else ""
         print(f"| {name} | {result.spread('.2f')} | {ratio} | {goal} |")
@@ -187,7 +186,7 @@ def operators(capture: Capture) -> Iterator[tuple[int, str, str, int]]:
             yield step, name or "", kind or "", duration
 
 
-def same_steps(bench: Bench) -> tuple[Capture, Capture]:
+def same_steps(bench: TensorFlowBench) -> tuple[Capture, Capture]:
     """The same steps seen by TensorFlow's profile and by its StepStats."""
     kept: list[RawMetadata] = []
 
@@ -197,16 +196,16 @@ def same_steps(bench: Bench) -> tuple[Capture, Capture]:
             bench.session.step()
 
     before = read_clocks()
-    profile = profile_steps(new_log("tensorflow"), step, bench.steps)
+    profile = profile_steps(EventLog("tensorflow", "xplane", TIME), step, bench.steps)
     place, facts = placer(bench.layers), bench.facts()
     add_kernels(profile, place, facts)
     log = EventLog("tensorflow", "stepstats", MEMORY)
-    reading = Reading(RealtimeClock(before, read_clocks()), place, facts)
+    reading = StepStatsContext(RealtimeClock(before, read_clocks()), place, facts)
     add_step_stats(log, [raw.data for raw in kept[1:]], reading)  # the first step of a profile is not kept
     return profile.log.finish(), log.finish()
 
 
-def print_agreement(bench: Bench) -> None:
+def print_agreement(bench: TensorFlowBench) -> None:
     """Per operator: how much longer one is in StepStats than in the profile of the same step."""
     profile, stats = same_steps(bench)
     seen = {(step, name): duration for step, name, _, duration in operators(stats)}
@@ -220,19 +219,19 @@ def print_agreement(bench: Bench) -> None:
             ratios.setdefault(kind, []).append(seen[step, name] / duration)
     print(
         f"{len(added)} operators of {bench.steps} steps are in both; StepStats has each longer by "
-        f"{Measured(tuple(value / 1e3 for value in added)).spread('.2f')} us, likely because its readings of the clock "
-        f"lie outside those of the profile (not tested). Ratio of operators of at least {LONG_NS // 1000} us:\n"
+        f"{CaseSamples(tuple(value / 1e3 for value in added)).spread('.2f')} us, likely because its clock "
+        f"readings are outside those of the profile (not tested). "
+        f"Ratio of operators of at least {LONG_NS // 1000} us:\n"
     )
     print("| type | operators | us, in the profile | StepStats / profile | within 2 % |\n|---|---|---|---|---|")
     for kind, found in sorted(ratios.items(), key=lambda item: -sum(times[item[0]])):
         within = sum(abs(ratio - 1) <= 0.02 for ratio in found)
         typical = statistics.median(times[kind]) / 1e3
-        print(f"| {kind} | {len(found)} | {typical:.0f} | {Measured(tuple(found)).spread('.3f')} | {within} |")
+        print(f"| {kind} | {len(found)} | {typical:.0f} | {CaseSamples(tuple(found)).spread('.3f')} | {within} |")
 
 
-def tfprof_nodes(bench: Bench, metadata: Any) -> dict[str, tuple[int, int]]:
+def tfprof_nodes(bench: TensorFlowBench, metadata: Any) -> dict[str, tuple[int, int]]:
     """Microseconds and requested bytes of every node as the classic profiler has them."""
-    tf = bench.built_session.model.tf
     profiler = tf.compat.v1.profiler.Profiler(bench.built_session.graph(is_training=True))
     profiler.add_step(0, metadata)
     options = tf.compat.v1.profiler.ProfileOptionBuilder.time_and_memory(min_micros=0, min_bytes=0)
@@ -248,9 +247,8 @@ def tfprof_nodes(bench: Bench, metadata: Any) -> dict[str, tuple[int, int]]:
     return nodes
 
 
-def print_tfprof(bench: Bench) -> None:
+def print_tfprof(bench: TensorFlowBench) -> None:
     """One step's RunMetadata read by tfprof and by profkit."""
-    tf = bench.built_session.model.tf
     raw = RawMetadata()
     before = read_clocks()
     with bench.traced("FULL_TRACE", raw):
@@ -260,7 +258,7 @@ def print_tfprof(bench: Bench) -> None:
     theirs = tfprof_nodes(bench, metadata)
     log = EventLog("tensorflow", "stepstats", MEMORY)
     log.step(0, 1)
-    reading = Reading(RealtimeClock(before, read_clocks()), placer(bench.layers), bench.facts())
+    reading = StepStatsContext(RealtimeClock(before, read_clocks()), placer(bench.layers), bench.facts())
     add_step_stats(log, [raw.data], reading)
     capture = log.finish()
     times = {name: duration for _, name, _, duration in operators(capture)}
@@ -288,7 +286,7 @@ def print_tfprof(bench: Bench) -> None:
     print(f"| the whole step | {sum(theirs[name][1] for name in both):,} | {sum(sizes.values()):,} | |")
 
 
-def print_layers(bench: Bench) -> None:
+def print_layers(bench: TensorFlowBench) -> None:
     """How much forward and backward time has a layer."""
     capture = SOURCE.record(bench.function, TIME, bench.steps)
     spans = capture.ranges

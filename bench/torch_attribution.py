@@ -21,6 +21,7 @@ import torch
 from measured_page import page_head
 
 from profkit.capture.schema import BACKWARD, FORWARD, Capture
+from profkit.data import synthetic_data
 from profkit.frameworks.events.layer_shares import mapped_shares, without_layer
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
@@ -31,7 +32,6 @@ from profkit.frameworks.torch.native import read_logs, record_native
 from profkit.frameworks.torch.raw_events import TorchEvents, spans_around_calls
 from profkit.frameworks.torch.spans import torch_capture
 from profkit.ops.networks import Cifar10
-from profkit.ops.networks.data import synthetic_data
 
 PLAIN, AGAIN, OURS, TIME_ONLY, KINETO = (
     "unprofiled",
@@ -44,7 +44,7 @@ GOAL, AGREEMENT, BOUNDARY_NS = 1.10, 0.02, 1000
 
 
 @dataclass
-class Bench:
+class TorchBench:
     """The network, and how its steps are run and timed."""
 
     built: Any
@@ -57,7 +57,7 @@ class Bench:
     def step(self) -> None:
         """Forward and backward, without the optimiser."""
         self.built.optimizer.zero_grad()
-        images, labels = self.batch
+        images, labels, _ = self.batch
         self.built.loss(self.built.model(images), labels).backward()
 
     @property
@@ -111,7 +111,7 @@ class Bench:
         return ours, theirs, begins[0]
 
     def capture(self, record: Callable[..., TorchEvents], steps: int) -> Capture:
-        """Steps with nothing left over from those before, so that no block of theirs is given back inside."""
+        """Steps with nothing left over from those before, so that none of their blocks is freed inside."""
         clock: list[tuple[int, int]] = []
 
         def run() -> None:
@@ -135,20 +135,20 @@ def _kineto(run: Callable[[], None]) -> None:
         run()
 
 
-def prepared(batch: int, threads: int) -> Bench:
+def prepared(batch: int, threads: int) -> TorchBench:
     """A built network that has run."""
     network = Cifar10(batch=batch)
     conditions = NetworkConditions(threads, "eager", True)
     builder = load_builder("torch")
     builder.start(conditions)
     built = builder.build(network, network.initial_weights(), conditions)
-    bench = Bench(built, built.put(*synthetic_data(network).batch(batch)), load_recorder())
+    bench = TorchBench(built, built.put(*synthetic_data(network).batch(batch)), load_recorder())
     for _ in range(20):
         bench.step()
     return bench
 
 
-def rounds_of(bench: Bench, rounds: int, steps: int) -> dict[str, list[float]]:
+def rounds_of(bench: TorchBench, rounds: int, steps: int) -> dict[str, list[float]]:
     """Every way twice per round, in an order and back again (ABBA), so that a drift hits all alike."""
     found: dict[str, list[float]] = defaultdict(list)
     shuffle = random.Random(1).shuffle
@@ -164,7 +164,7 @@ def rounds_of(bench: Bench, rounds: int, steps: int) -> dict[str, list[float]]:
     return found
 
 
-def print_cost(bench: Bench, found: dict[str, list[float]], events: int) -> None:
+def print_cost(bench: TorchBench, found: dict[str, list[float]], events: int) -> None:
     """Ratios to the unprofiled step."""
     plain = found[PLAIN]
     print("| recorded by | ms per step | median paired ratio | 10 to 90 % | min/min | us per event | afterwards |")

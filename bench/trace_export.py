@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from measured_page import page_head
-from rounds import Measured, interleaved
-from tracer_overhead import Bench
+from rounds import CaseSamples, interleaved
+from tracer_overhead import TracerBench
 
 EVENTS = 1_000_000
 TORCH = """
@@ -76,7 +76,7 @@ def main() -> int:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        bench = Bench(folder)
+        bench = TracerBench(folder)
         pairs = bench.compiled("nvtx_pairs.c", "-pthread")
         # 1,000 of them are the program's warm-up.
         command = [pairs, "nested", str(EVENTS - 1000), "1"]
@@ -121,7 +121,7 @@ def main() -> int:
     for title, result in results.items():
         size = f"{sizes[title] / EVENTS:.1f}" if title in sizes else ""
         print(f"| {title} | {result.spread('.3f')} | {size} | {goals.get(title, '')} |")
-    print(f"| torch `key_averages()`, {torch_events:,} events | {Measured((torch_table,)).median:.1f} | | |")
+    print(f"| torch `key_averages()`, {torch_events:,} events | {CaseSamples((torch_table,)).median:.1f} | | |")
     print(f"| torch `export_chrome_trace`, the same | {torch_export:.2f} | {torch_size / torch_events:.0f} | |")
     return 0
 

@@ -17,18 +17,18 @@ from functools import partial
 from pathlib import Path
 
 from measured_page import page_head
-from rounds import Measured, interleaved
+from rounds import CaseSamples, interleaved
 
 from profkit.capture.environment import RecordingOptions, traced_environment
 from profkit.capture.reading import read
 
-HERE = Path(__file__).parent
+PROGRAMS = Path(__file__).parent / "programs"
 C_PAIRS, ALLOCATION_BYTES, ALLOCATION_PAIRS = 2_000_000, 4096, 500_000
 RANGES, RANGE_THREADS = 10_000_000, 4
 
 
 @dataclass(frozen=True)
-class Bench:
+class TracerBench:
     """Where the compiled programs and the captures are."""
 
     folder: Path
@@ -36,7 +36,7 @@ class Bench:
     def compiled(self, source: str, *flags: str) -> str:
         target = self.folder / Path(source).stem
         include = os.environ.get("NVTX_INCLUDE", "/usr/local/cuda/include")
-        command = ["gcc", "-O2", "-I", include, str(HERE / "native" / source), "-o", str(target), *flags, "-ldl"]
+        command = ["gcc", "-O2", "-I", include, str(PROGRAMS / source), "-o", str(target), *flags, "-ldl"]
         subprocess.run(command, check=True)
         return str(target)
 
@@ -60,7 +60,7 @@ def with_tool(library: str) -> dict[str, str]:
     return {**os.environ, "NVTX_INJECTION64_PATH": library}
 
 
-def cases_of(bench: Bench) -> dict[str, Callable[[], float]]:
+def cases_of(bench: TracerBench) -> dict[str, Callable[[], float]]:
     """Every row by its name."""
     pairs = bench.compiled("nvtx_pairs.c", "-pthread")
     empty = bench.compiled("empty_nvtx_tool.c", "-shared", "-fPIC")
@@ -88,9 +88,9 @@ def cases_of(bench: Bench) -> dict[str, Callable[[], float]]:
         ("record_function_on", "torch record_function, profiler on", False),
         ("viztracer_event", "viztracer log_event, tracer on", False),
     ):
-        command = [sys.executable, str(HERE / "python_ranges.py"), case]
+        command = [sys.executable, str(PROGRAMS / "python_ranges.py"), case]
         cases[f"Python {title}"] = partial(nanoseconds, command, recording if is_recorded else None)
-    program = [str(HERE / "malloc_program.py"), allocations, str(ALLOCATION_BYTES), str(ALLOCATION_PAIRS)]
+    program = [str(PROGRAMS / "malloc_program.py"), allocations, str(ALLOCATION_BYTES), str(ALLOCATION_PAIRS)]
     cases["malloc+free, plain"] = partial(nanoseconds, [sys.executable, *program])
     cases["malloc+free, recorded by profkit"] = partial(
         nanoseconds, [sys.executable, *program], partial(bench.traced, True)
@@ -100,7 +100,7 @@ def cases_of(bench: Bench) -> dict[str, Callable[[], float]]:
     return cases
 
 
-def many_ranges(bench: Bench, program: str, runs: int) -> list[str]:
+def many_ranges(bench: TracerBench, program: str, runs: int) -> list[str]:
     """10 M ranges of 4 threads: what was lost, how long threads waited, how much memory grew."""
     command = [program, "push", str(RANGES), str(RANGE_THREADS)]
     plain_kib = int(output_of(command).split()[1])
@@ -118,7 +118,7 @@ def many_ranges(bench: Bench, program: str, runs: int) -> list[str]:
             f"| {capture.losses.stalled_ns / 1e6:.0f} ms "
             f"| {kib / 1024:.1f} MiB | {plain_kib / 1024:.1f} MiB | {path.stat().st_size / 2**20:.0f} MiB |"
         )
-    lines.append(f"\nTwo readings of the clock, which every range needs: {Measured(tuple(clock_ns)).spread()} ns.")
+    lines.append(f"\nTwo readings of the clock, which every range needs: {CaseSamples(tuple(clock_ns)).spread()} ns.")
     return lines
 
 
@@ -134,10 +134,10 @@ GOALS = {
 }
 
 
-def added_by(results: dict[str, Measured], tool: str) -> Measured:
+def added_by(results: dict[str, CaseSamples], tool: str) -> CaseSamples:
     """Nanoseconds above the plain pair, round by round."""
     plain = results["malloc+free, plain"].samples
-    return Measured(tuple(a - b for a, b in zip(results[f"malloc+free, recorded by {tool}"].samples, plain)))
+    return CaseSamples(tuple(a - b for a, b in zip(results[f"malloc+free, recorded by {tool}"].samples, plain)))
 
 
 def main() -> int:
@@ -147,7 +147,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5, help="runs of the 10 M ranges")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder))
+        bench = TracerBench(Path(folder))
         results = interleaved(cases_of(bench), arguments.rounds)
         many = many_ranges(bench, str(Path(folder) / "nvtx_pairs"), arguments.runs)
     print(page_head("What recording costs", "python bench/tracer_overhead.py"))

@@ -79,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--revision", default="an older revision", help="of the old build, for the page")
     parser.add_argument("--output", type=Path, help="write the page there, too")
     options = parser.parse_args(argv)
-    from kernel_shapes import sections
+    from kernel_pages.shapes import sections
     from measured_page import page_head
 
     specs = {name: spec for part in sections() for name, spec in list(part.shapes.items())[:: options.every]}

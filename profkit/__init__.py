@@ -23,10 +23,19 @@ if TYPE_CHECKING:
     from profkit.frameworks.cupy.kernels import cupy_module as cupy_module
     from profkit.frameworks.cupy.kernels import kernel_struct as kernel_struct
     from profkit.frameworks.headers import include_path as include_path
+    from profkit.ops import Activation as Activation
+    from profkit.ops import Add as Add
+    from profkit.ops import Attention as Attention
+    from profkit.ops import BatchNorm as BatchNorm
     from profkit.ops import BiasRelu as BiasRelu
     from profkit.ops import Conv2d as Conv2d
+    from profkit.ops import Dropout as Dropout
+    from profkit.ops import Embedding as Embedding
+    from profkit.ops import LayerNorm as LayerNorm
     from profkit.ops import LocalResponseNorm as LocalResponseNorm
+    from profkit.ops import Lstm as Lstm
     from profkit.ops import MatMul as MatMul
+    from profkit.ops import OptimiserStep as OptimiserStep
     from profkit.ops import Pool2d as Pool2d
     from profkit.ops import Softmax as Softmax
     from profkit.ops.networks import Cifar10 as Cifar10
@@ -40,7 +49,23 @@ _NAMES = {
     "profkit.capture.session": ("record",),
     "profkit.frameworks.cupy.kernels": ("cupy_module", "kernel_struct"),
     "profkit.frameworks.headers": ("include_path",),
-    "profkit.ops": ("BiasRelu", "Conv2d", "LocalResponseNorm", "MatMul", "Pool2d", "Softmax"),
+    "profkit.ops": (
+        "Activation",
+        "Add",
+        "Attention",
+        "BatchNorm",
+        "BiasRelu",
+        "Conv2d",
+        "Dropout",
+        "Embedding",
+        "LayerNorm",
+        "LocalResponseNorm",
+        "Lstm",
+        "MatMul",
+        "OptimiserStep",
+        "Pool2d",
+        "Softmax",
+    ),
     "profkit.ops.networks": ("Cifar10", "LeNet", "Mlp", "Solar"),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}

@@ -105,8 +105,14 @@ def peak_flops(dtype: str, threads: int) -> float:
 def copy_bandwidth(threads: int) -> float:
     """Measured bytes per second, read plus written, of a copy far larger than the caches."""
 
+def round_trip_ns(processor: int, other: int) -> float:
+    """Nanoseconds in which a cache line goes from one processor to the other and back, the least of several batches.
+
+    0 where threads cannot be placed, or the processors were too busy to measure; at most about 5 ms.
+    """
+
 def cpu_features() -> CpuFeatures:
-    """SIMD levels and caches. KernelError when PROFKIT_SIMD asks for a level this machine cannot run."""
+    """SIMD levels and caches. KernelError when PROFKIT_SIMD names a level this machine cannot run."""
 
 def cuda_structs() -> dict[str, tuple[int, list[tuple[str, str, int]], bytes]]:
     """Structs that CUDA kernels take by value: size, fields (name, kind, offset), bytes of the defaults or none."""
@@ -118,7 +124,7 @@ def probe_parallel(threads: int, nested: int = 1, throwing_thread: int = -1) -> 
     """For tests: how often each part of a parallel call, and of the calls nested in it, ran."""
 
 def probe_fork_join(threads: int, rounds: int, gap_ns: int = 0) -> list[int]:
-    """Nanoseconds of each of so many empty jobs; between them the caller is busy for the gap."""
+    """Nanoseconds of each of this number of empty jobs; between them the caller is busy for the gap."""
 
 def probe_duplicate_keys() -> None:
     """For tests: what importing would do if two kernels had one key."""
@@ -285,23 +291,19 @@ def share_steps(
 
 class CaptureProcess(TypedDict):
     description: str  # JSON
-    id: int
     start_ns: int
     end_ns: int
     has_ended: bool
     empty_range_ns: float
     clock_read_ns: float
     cross_core_skew_ns: float
-    clock_rate: float
     clock_drift_ppm: float
     clock_error_ns: float
     frees_of_unknown: int
     device: dict[str, int]  # counts of what a GPU did: entries, dropped_by_cupti, ..., clock_error_ns
 
 class CaptureContent(TypedDict):
-    capture_id: int
     created_unix_ns: int
-    origin_monotonic_ns: int  # all times count from here
     counters: dict[str, int]
     warnings: list[str]
     strings: list[str]
@@ -338,3 +340,7 @@ def write_chrome(content: object, write: Callable[[memoryview], object]) -> None
 
 def write_perfetto(content: object, write: Callable[[memoryview], object]) -> None:
     """A TraceContent as a Perfetto protobuf trace, likewise."""
+
+def serve_calls(read_fd: int, write_fd: int, side: object) -> None:
+    """Answer a parent's requests until it closes the pipe, and end the process. `side` makes calls and words of errors;
+    calls are timed and checked by native code alone."""

@@ -10,7 +10,7 @@ class BuildInfo(TypedDict):
     compiler: str
     runtime_version: int  # 13000 for 13.0
 
-class Device(TypedDict):
+class DeviceInfo(TypedDict):
     index: int
     name: str
     pci_bus_id: str
@@ -33,7 +33,7 @@ def driver_version() -> int:
 def error_text(code: int) -> str:
     """The runtime's words for a cudaError_t: `out of memory (cudaErrorMemoryAllocation)`."""
 
-def devices() -> list[Device]: ...
+def devices() -> list[DeviceInfo]: ...
 def use_device(index: int) -> None:
     """For calls of this thread."""
 
@@ -79,7 +79,7 @@ class CudaBoundCall:
 
     def __call__(self) -> None: ...
 
-# `device` describes another device than the current one: a Device, or the fields of it that matter to launches.
+# `device` describes another device than the current one: a DeviceInfo, or the fields of it that matter to launches.
 
 def kernels(op: str) -> list[str]:
     """Keys of the operator's kernels, best known first, the simplest last."""

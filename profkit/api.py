@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from html import escape
 from os import PathLike, fspath
@@ -15,18 +16,20 @@ from profkit.capture.run import Run, save_run
 from profkit.capture.schema import Capture
 from profkit.commands.explain import explain_cells
 from profkit.commands.opening import open_any
+from profkit.data import load_data
+from profkit.data.weights import read_weights
 from profkit.errors import UsageError, check_names
 from profkit.measurement.cores import default_threads
-from profkit.measurement.network_run import NetworkRequest, run_network
+from profkit.measurement.network_run import NetworkRequest, run_networks
 from profkit.measurement.options import MeasureOptions
-from profkit.measurement.progress import Watcher, ignore_progress
+from profkit.measurement.progress import Watcher
 from profkit.measurement.result import Result
 from profkit.measurement.run import measure_cells
 from profkit.ops.networks import Network, find_network
 from profkit.ops.spec import Spec
 from profkit.rendering.progress import show_progress
+from profkit.rendering.results.columns import result_records
 from profkit.rendering.results.content import result_document
-from profkit.rendering.results.records import result_records
 from profkit.rendering.tables.document import Document
 from profkit.rendering.usage.content import View
 from profkit.rendering.usage.reports import report_of
@@ -38,11 +41,8 @@ if TYPE_CHECKING:
 class PrintableResult(Result):
     """A Result that prints as the table, shows as a table in a notebook, and becomes a data frame."""
 
-    def __str__(self) -> str:
-        return str(result_document(self))
-
     def __repr__(self) -> str:
-        return str(self)
+        return str(result_document(self))
 
     def _repr_html_(self) -> str:
         return result_document(self)._repr_html_()
@@ -58,9 +58,9 @@ class PrintableResult(Result):
 def measure(specs: Spec | Sequence[Spec], *, progress: Watcher | bool = False, **options: Any) -> PrintableResult:
     """Compare implementations of one operator, or of several specs, on this machine: the rows of the command's table.
 
-    `all=True` measures every row, `only` those it names. Several `threads`, `cache` or `output` give a cell each; where
-    a list is expected, one value will do. `progress=True` shows a bar, in a notebook too. `options` are the fields of
-    MeasureOptions:
+    `all=True` measures every row, `only` those it names. Several `threads`, `cache` or `output` give a cell each; a
+    single value is accepted instead of a list. `progress=True` shows a bar, in a notebook too. `options` are the
+    fields of MeasureOptions:
 
     >>> import profkit
     >>> result = profkit.measure(profkit.Conv2d(stride=2), only=["torch", "native/*"], threads=1)
@@ -77,14 +77,12 @@ def measure(specs: Spec | Sequence[Spec], *, progress: Watcher | bool = False, *
     wrong = next((spec for spec in listed if not isinstance(spec, Spec)), None)
     if wrong is not None:
         raise UsageError(f"profkit.measure takes specs, as profkit.Conv2d(stride=2), got {specs!r}")
-    if progress is True:
-        with show_progress() as watcher:
-            result = measure_cells(listed, chosen, watcher)
-    else:
-        result = measure_cells(listed, chosen, progress or ignore_progress)
+    watching = nullcontext(progress) if callable(progress) else show_progress(is_quiet=not progress)
+    with watching as watcher:
+        result = measure_cells(listed, chosen, watcher)
     if chosen.explain:
         explain_cells(result, chosen.tuned)
-    return PrintableResult(result.environment, result.peaks, result.cells, result.interrupted)
+    return PrintableResult(**vars(result))
 
 
 def _option_help() -> str:
@@ -123,29 +121,23 @@ class CaptureProfile:
         return Document(*report_of(self.capture, by).tables(View()))
 
     def text(self, by: str | None = None) -> str:
-        """The report as plain text."""
         return str(self.tables(by))
 
-    def __str__(self) -> str:
-        return self.text()
-
     def __repr__(self) -> str:
-        return str(self)
+        return self.text()
 
     def _repr_html_(self) -> str:
         return self.tables()._repr_html_()
 
 
 class NetworkProfile(CaptureProfile):
-    """A network's run in a framework."""
-
     capture: Run
 
     def save(self, path: str | PathLike[str]) -> None:
         """Keep the run, for `profkit report` and the other commands."""
         save_run(self.capture, fspath(path))
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self._failure() or self.text()
 
     def _repr_html_(self) -> str:
@@ -169,22 +161,26 @@ def open(path: str | PathLike[str]) -> CaptureProfile | PrintableResult:
     """
     found = open_any(path)
     if isinstance(found, Result):
-        return PrintableResult(found.environment, found.peaks, found.cells, found.interrupted)
+        return PrintableResult(**vars(found))
     return NetworkProfile(found) if isinstance(found, Run) else CaptureProfile(found)
 
 
 def profile_network(
     network: Network | str, framework: str = "torch", *, threads: int | None = None, **options: Any
 ) -> NetworkProfile:
-    """Run a network in a framework, in a process of its own, and record whose time and bytes its steps take.
+    """Run a network in a framework, in a separate process, and record the time and bytes of its steps.
 
-    `options` are the further fields of NetworkRequest (mode, is_training, training, steps, data, seed, learn_s,
-    timeout_s, memory_limit_bytes). A run that fails has a status other than ok in its capture, and says why.
+    `options` are the further fields of NetworkRequest (mode, is_training, training, steps, runs, seed, learn_s,
+    learn_steps, is_repeated, save_weights, timeout_s, memory_limit_bytes); `data` and `weights` are paths. A run that
+    fails has a status other than ok in its capture, and a reason.
 
     >>> import profkit
     >>> print(profkit.profile_network(profkit.Cifar10(stride=2), "torch", is_training=True))
     """
     check_names("profkit.profile_network", options, [item.name for item in fields(NetworkRequest)])
     chosen = find_network(network)() if isinstance(network, str) else network
+    for name, read in (("data", load_data), ("weights", read_weights)):
+        if isinstance(options.get(name), (str, PathLike)):
+            options[name] = read(options[name], chosen)
     request = NetworkRequest(chosen, framework, threads=threads or default_threads(), **options)
-    return NetworkProfile(run_network(request))
+    return NetworkProfile(run_networks([request])[0])

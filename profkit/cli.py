@@ -1,38 +1,36 @@
-"""The command line's index: every command with its summary, and the one place where errors become exit codes."""
+"""The list of commands with their summaries, and the one place where errors become exit codes."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import os
+import signal
 import sys
-import textwrap
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
-from types import ModuleType
 
 from profkit import __version__
-from profkit.errors import ProfkitError, UsageError, unknown
-from profkit.rendering.terminal import LINES, say, stream_width, visible
+from profkit.errors import INTERRUPTED, ProfkitError, UsageError, unknown
+from profkit.rendering.terminal import abandon_stdout, say, tell
 
 _TOOLS = {
-    "tune": "find the best sizes of profkit's own kernels on this machine, and keep them",
+    "tune": "find the best block sizes of profkit's own kernels on this machine, and store them",
     "network": "run a whole network in a framework: time and bytes by layer",
     "trace": "run a program and record where its time and memory go",
     "report": "show a capture or a result as a table",
     "export": "write a capture as a trace for Perfetto, Chrome or a flame graph",
     "query": "query a capture or a result with SQL",
     "compare": "compare two captures (what became faster or slower, with intervals) or two results",
-    "study": "run a declared sweep over a network and report what it shows",
-    "env": "make environments for Theano and Caffe, which cannot live beside the others",
+    "study": "run a declared sweep over a network and report its findings",
+    "env": "create environments for Theano and Caffe, which cannot share one with the others",
     "selftest": "prove on this machine that kernels, timers and the recorder are right",
     "doctor": "show what works here, and what to type for the rest",
 }
 _LIBRARY = ("api", "cli", "errors")
-"""Modules beside the commands that cannot be typed."""
-INTERRUPTED = 130
-MESSAGE_WIDTH = 100
+"""Top-level modules that are not commands."""
 _HELP = ("-h", "--help", "help")
 
 
@@ -41,26 +39,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[1:] and words[0] in _HELP:
         words = [words[1], "--help", *words[2:]]
-    if not words or words[0] in _HELP:
-        return guarded("", _list_commands, words)
-    if words[0] == "--version":
-        return guarded("", _show_version, words)
-    if words[0] not in commands():
-        return guarded("", _refuse, words)
-    command: Callable[[Sequence[str]], int] = importlib.import_module(f"profkit.{words[0]}").main
-    return command(words[1:])
+    if not words or words[0] not in commands():
+        return guarded("", _without_command, words)
+    return guarded(words[0], partial(_import_and_run, words[0]), words[1:])
+
+
+def _import_and_run(name: str, words: Sequence[str]) -> int:
+    """Guarded too: imports take part of a second, in which they may be interrupted."""
+    command: Callable[[Sequence[str]], int] = importlib.import_module(f"profkit.{name}").main
+    return command(words)
 
 
 @cache
 def commands() -> dict[str, str]:
-    """Every command and its summary. Operators come first: modules of this package whose docstrings have theirs."""
+    """Every command and its summary. Operators come first; their summaries are in the docstrings of their modules."""
     found = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
     operators = [name for name in found if name not in (*_TOOLS, *_LIBRARY)]
-    return {name: _summary(importlib.import_module(f"profkit.{name}")) for name in operators} | _TOOLS
-
-
-def _summary(module: ModuleType) -> str:
-    return (module.__doc__ or "").partition(": ")[2].rstrip(".")
+    told = {name: importlib.import_module(f"profkit.{name}").__doc__ or "" for name in operators}
+    return {name: text.partition(": ")[2].rstrip(".") for name, text in told.items()} | _TOOLS
 
 
 def operator_command(op: str) -> Callable[..., int]:
@@ -68,9 +64,9 @@ def operator_command(op: str) -> Callable[..., int]:
     command = op.removesuffix("2d")
 
     def run(words: Sequence[str]) -> int:
-        from profkit.commands.operator import compare
+        from profkit.commands.operator import run_operator
 
-        return compare(op, command, words)
+        return run_operator(op, command, words)
 
     return partial(guarded, command, run)
 
@@ -80,7 +76,8 @@ def guarded(command: str, run: Callable[[Sequence[str]], int], argv: Sequence[st
     words = list(sys.argv[1:] if argv is None else argv)
     _open_closed_streams()
     try:
-        code = run(words)
+        with _signals_end_orderly():
+            code = run(words)
         sys.stdout.flush()
         return code
     except ProfkitError as error:
@@ -98,45 +95,58 @@ def guarded(command: str, run: Callable[[Sequence[str]], int], argv: Sequence[st
         tell(f"profkit {command}".rstrip() + f": {place}{error.strerror or error}")
         abandon_stdout()
         return 1
+    except MemoryError:
+        tell(f"profkit {command}".rstrip() + ": there is not enough memory for this")
+        return 1
+    except _EndedBySignal as ended:
+        with contextlib.suppress(OSError):  # the terminal may be what is gone
+            tell(f"profkit {command}".rstrip() + f": ended by {signal.Signals(ended.number).name}")
+        return 128 + ended.number
     except SystemExit as ended:
         # argparse leaves this way after --help.
         return int(ended.code or 0)
 
 
-def abandon_stdout() -> None:
-    """Let everything that is still printed vanish, the interpreter's last flush included."""
-    with contextlib.suppress(OSError, ValueError):
-        descriptor = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(descriptor, sys.stdout.fileno())
-        os.close(descriptor)
+class _EndedBySignal(SystemExit):
+    """Leaves through every block, like the end of a program."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
+
+
+@contextlib.contextmanager
+def _signals_end_orderly() -> Iterator[None]:
+    """After SIGTERM and SIGHUP too unfinished files are removed; the exit code is 128 + the signal."""
+
+    def leave(number: int, _: object) -> None:
+        raise _EndedBySignal(number)
+
+    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []  # only the main thread can have handlers
+    for number in numbers:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _open_closed_streams() -> None:
-    """`>&-` and `2>&-` mean that nobody wants to read: what is printed there vanishes, and no file takes the number."""
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - likewise
+    """Under `>&-` and `2>&-` output is discarded, and no opened file gets the descriptor's number."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open until the process ends
 
 
-def wrapped(text: str) -> str:
-    """A message in lines of at most 100 columns, or as many as there are; its own line breaks kept."""
-    width = min(MESSAGE_WIDTH, stream_width(sys.stderr))
-    lines = []
-    for line in visible(text, LINES).splitlines():
-        indent = line[: len(line) - len(line.lstrip())] + "  "
-        lines += textwrap.wrap(
-            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-        ) or [""]
-    return "\n".join(lines)
-
-
-def tell(text: str) -> None:
-    """A remark beside the result, on standard error."""
-    say(wrapped(text), sys.stderr)
-
-
-def _list_commands(_: Sequence[str]) -> int:
+def _without_command(words: Sequence[str]) -> int:
+    if words and words[0] == "--version":
+        say(f"profkit {__version__}")
+        return 0
+    if words and words[0] not in _HELP:
+        raise UsageError(unknown("command", words[0], (*commands(), "help")))
     width = max(map(len, commands()))
     say("profkit: one operator, every implementation, compared fairly\n")
     say("usage: profkit COMMAND [flags]   (or python -m profkit.COMMAND [flags])\n")
@@ -144,12 +154,3 @@ def _list_commands(_: Sequence[str]) -> int:
         say(f"  {name:{width}}  {summary}")
     say("\nprofkit COMMAND --help shows a command's flags; start with: profkit conv --stride 2")
     return 0
-
-
-def _show_version(_: Sequence[str]) -> int:
-    say(f"profkit {__version__}")
-    return 0
-
-
-def _refuse(words: Sequence[str]) -> int:
-    raise UsageError(unknown("command", words[0], (*commands(), "help")))

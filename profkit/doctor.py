@@ -13,22 +13,21 @@ from profkit.rendering.terminal import say
 
 
 def examine(words: Sequence[str]) -> int:
-    """Look at everything and print it; 0 when the native kernels work."""
+    from profkit.capture.output_files import check_targets, write_atomically
     from profkit.commands.arguments import Parser
     from profkit.commands.doctor import checks as doctor_checks
     from profkit.commands.doctor.gpu import check_gpus
     from profkit.commands.doctor.noise import check_noise
     from profkit.commands.doctor.tracing import check_tracing
-    from profkit.rendering.atomic_write import check_targets, write_atomically
     from profkit.rendering.tables.table import Item, Items
 
-    parser = Parser("profkit doctor", "Show what works here, why the rest does not, and the line to type.")
-    parser.add_argument("--deep", action="store_true", help="import each framework, in a separate process")
+    parser = Parser("profkit doctor", "Show what works here, why the rest does not, and what to type for it.")
+    parser.add_argument("--deep", action="store_true", help="import each framework in a separate process")
     parser.add_argument("--noise", action="store_true", help="measure this machine's noise floor, about 3 minutes")
     parser.add_argument("--json", metavar="FILE", help="save the findings and the environment")
     arguments = parser.parse(words)
     check_targets([arguments.json])
-    sections: dict[str, Callable[[], list[doctor_checks.Check]]] = {
+    sections: dict[str, Callable[[], list[doctor_checks.Diagnosis]]] = {
         "profkit": doctor_checks.check_build,
         "backends": lambda: doctor_checks.check_backends(arguments.deep),
         "environments": doctor_checks.check_environments,

@@ -16,7 +16,12 @@ from profkit.rendering.terminal import say
 if TYPE_CHECKING:
     from profkit.frameworks.environments import Environment, IsolatedFramework
 
-ACTIONS = {"create": "make environments", "list": "show them", "check": "import what is in them", "remove": "delete"}
+ACTIONS = {
+    "create": "create environments",
+    "list": "show them",
+    "check": "import their frameworks",
+    "remove": "delete them",
+}
 _EPILOG = """\
 examples:
   profkit env create theano caffe
@@ -26,13 +31,12 @@ examples:
   profkit env check
   profkit env remove caffe
 
-An environment is a virtual environment with pinned versions in PROFKIT_ENVIRONMENTS, or else in the folder
-environments of profkit's cache. profkit is not installed in it: workers are started in it from this profkit.
-exit codes: 0 done, 1 an environment could not be made, removed or used, 2 wrong usage, 130 interrupted"""
+An environment is a virtual environment with pinned versions in PROFKIT_ENVIRONMENTS, by default in the folder \
+environments of profkit's cache. profkit is not installed in it; this profkit starts workers in it.
+exit codes: 0 done, 1 an environment could not be created, removed or used, 2 wrong usage, 130 interrupted"""
 
 
 def manage(words: Sequence[str]) -> int:
-    """Do what the first word says."""
     from profkit.frameworks.environments import FOREIGN
 
     arguments = _parse(words)
@@ -52,13 +56,15 @@ def manage(words: Sequence[str]) -> int:
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     from profkit.commands.arguments import Parser
 
-    parser = Parser("profkit env", "Environments of frameworks that cannot live beside the others.", _EPILOG)
+    parser = Parser(
+        "profkit env", "Environments of frameworks that cannot be installed together with the others.", _EPILOG
+    )
     parser.usage = "profkit env create|list|check|remove [NAME ...] [flags]"
     actions = "; ".join(f"{name}: {meaning}" for name, meaning in ACTIONS.items())
     parser.add_argument("action", metavar="ACTION", help=actions)
-    parser.add_argument("names", metavar="NAME", nargs="*", help="theano or caffe; list and check take all by default")
-    parser.add_argument("--python", metavar="PATH", help="interpreter to make it with [the one that runs profkit]")
-    parser.add_argument("--again", action="store_true", help="make it again even if it is ready")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="theano or caffe; list and check: all by default")
+    parser.add_argument("--python", metavar="PATH", help="interpreter of the environment [the one that runs profkit]")
+    parser.add_argument("--again", action="store_true", help="create it again even if it exists")
     return parser.parse(words)
 
 
@@ -69,7 +75,7 @@ def _known(what: str, word: str, names: Collection[str]) -> str:
 
 
 def _create(foreigns: Sequence[IsolatedFramework], python: str, again: bool) -> int:
-    """One after another; a failure of one is told at once and does not keep the others from being made."""
+    """One after another; a failure of one is reported at once and does not prevent the others."""
     from profkit.frameworks.environment_maker import create
 
     code = 0
@@ -107,9 +113,8 @@ def _list(foreigns: Sequence[IsolatedFramework]) -> int:
     for environment in map(look, foreigns):
         foreign = environment.foreign
         if environment.state == READY:
-            text = (
-                f"{_versions(foreign, environment.record['packages'])}\n{_ready_line(environment).partition(': ')[2]}"
-            )
+            installed = _versions(foreign, environment.record["packages"])
+            text = f"{installed}\n{_ready_line(environment).partition(': ')[2]}"
         else:
             text = f"{foreign.name} {environment.trouble}\ntype: {foreign.create_line}"
         rows.append(Item(foreign.name, environment.state, text))

@@ -1,50 +1,116 @@
-"""`python -m profkit.network cifar10 --framework tensorflow`: a network's steps in a framework, and whose time it is.
+"""`python -m profkit.network cifar10 --framework tensorflow`: a network's steps in a framework, time and bytes by row.
 
-Words in; tables on the terminal and files out, an exit code back. What was measured is never lost: a failure or Ctrl-C
-shows what there is until then.
+Words in; tables on the terminal and files out, an exit code back. After a failure or Ctrl-C, everything measured until
+then is shown.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
-from profkit.cli import INTERRUPTED, guarded, tell
-from profkit.rendering.terminal import say
+from profkit.attribution.account import STEPS
+from profkit.attribution.grouping import groupings_on
+from profkit.capture.output_files import check_targets, open_output
+from profkit.capture.run import Run, save_run
+from profkit.cli import guarded
+from profkit.commands.arguments import WORD, Parser, add_fields, given_fields, help_width, made_options, read_options
+from profkit.commands.reporting import TABLE, UsageTableOptions
+from profkit.commands.showing import path_for, show_usage
+from profkit.commands.sweep import split_list
+from profkit.data import load_data
+from profkit.data.weights import check_weights_library, read_weights
+from profkit.errors import INTERRUPTED, ProfkitError, SpecError, UsageError, unknown
+from profkit.frameworks.networks import BUILDERS, load_builder
+from profkit.measurement.baseline import measure_baseline
+from profkit.measurement.cores import cores_for, default_threads
+from profkit.measurement.environment import free_memory_bytes
+from profkit.measurement.network_run import InterruptedRuns, NetworkRequest, run_networks
+from profkit.measurement.options import PATH, RUN, WHOLE, option
+from profkit.measurement.progress import Progress, Watcher
+from profkit.ops.axes import COUNTS
+from profkit.ops.fields import Fields
+from profkit.ops.networks import NETWORKS, Training, find_network
+from profkit.ops.networks.memory import network_memory
+from profkit.ops.networks.network import Network
+from profkit.rendering.progress import show_progress
+from profkit.rendering.quantities import bytes_text
+from profkit.rendering.tables.table import Item, Items
+from profkit.rendering.terminal import say, tell
+from profkit.rendering.usage.columns import columns_on
+from profkit.rendering.usage.networks import network_words
 
-if TYPE_CHECKING:
-    from profkit.capture.run import Run
-    from profkit.commands.network_arguments import NetworkArguments
-    from profkit.measurement.network_run import NetworkRequest
-    from profkit.measurement.progress import Watcher
-    from profkit.ops.networks.data import Data
-    from profkit.ops.networks.network import Network
-
+USUAL = ("torch", "tensorflow", "jax", "onnxruntime", "native")
+"""The default framework: the first of these that is installed."""
+ALL = "all"
+MOST_RUNS = 100
 _WRONG = 3
 _PHASES = {"starting": "start", "checking": "verify"}
+_EXAMPLES = """examples:
+  profkit network cifar10 --framework tensorflow --stride 2 --batch 128
+  profkit network cifar10 --framework torch --training --by layer
+  profkit network lenet --framework torch,tensorflow:eager,native   side by side
+  profkit network cifar10 --framework torch,native --runs 3         3 processes each, in turns
+  profkit network cifar10 --framework tensorflow --format tfprof    as TensorFlow's profiler prints
+  profkit network mlp --framework jax --json usage.json --output run.profkit
+  profkit network lenet --learn-steps 500 --save-weights w.safetensors
+  profkit network --list                                            what runs here
+
+exit codes: 0 done, 1 a run failed or a file could not be written, 2 wrong usage, 3 a wrong result, 130 interrupted"""
+
+
+@dataclass(frozen=True)
+class NetworkOptions(UsageTableOptions):
+    """Flags besides those of the network, of Training and of NetworkRequest."""
+
+    by: str | None = option(
+        None, TABLE, "what one row is", choices=groupings_on(STEPS), shown="kind; with tfprof: type"
+    )
+    framework: str | None = option(
+        None,
+        RUN,
+        f"one or more of {', '.join(BUILDERS)}, or {ALL} that are installed, as NAME[:MODE],NAME[:MODE]",
+        form=WORD,
+        shown=f"{USUAL[0]}, or the next installed",
+    )
+    mode: str | None = option(None, RUN, "graph, eager, compile, ...: see --list", form=WORD, shown="the usual one")
+    threads: int | None = option(None, RUN, "threads of the framework", form=WHOLE, shown="all usable cores")
+    data: str | None = option(None, RUN, "file or folder of the network's data set", form=PATH, shown="synthetic data")
+    weights: str | None = option(None, RUN, "begin with the weights of this file (safetensors)", shown="by the seed")
+    save_weights: str | None = option(None, RUN, "save the weights after --learn, --learn-steps or --training")
+    baseline: bool = option(True, RUN, "do not measure profkit's own kernels")
+    output: str | None = option(None, RUN, "save the whole run, for profkit report and other commands")
+    lists: bool = option(False, RUN, "list networks, frameworks and their modes, and exit", flag="list")
+    quiet: bool = option(False, RUN, "no progress, only the tables")
 
 
 def _run(words: Sequence[str]) -> int:
-    from profkit.commands.network_arguments import parse_network
-
-    arguments = parse_network(words)
-    if arguments.lists:
+    name, others = _split_name(words)
+    network = find_network(name) if name else None
+    arguments = build_parser(network).parse(others)
+    options = made_options(NetworkOptions, arguments)
+    if network is None and not options.lists:
+        raise UsageError(f"name a network: {', '.join(NETWORKS)}, as in profkit network cifar10 --framework torch")
+    options.check_table()
+    check_targets(
+        [*options.files.values(), options.output, options.save_weights], sources=[options.weights, options.data]
+    )
+    if network is None or options.lists:
         return _list()
-    requests = _with_data(arguments)
-    for request in requests[:1]:
-        _check_memory(request)
-    runs, is_interrupted = _run_all(requests, arguments)
-    _save(runs, arguments.output)
-    from profkit.commands.showing import show_usage
-    from profkit.errors import ProfkitError
-
+    requests = _requests(network, arguments, options)
+    runs, is_interrupted = _run_all(requests, options)
+    for run in runs:
+        if options.output is not None and (run.captures or run.step_ns):
+            with open_output(path_for(options.output, run, runs)) as stream:
+                save_run(run, stream)
     code = INTERRUPTED if is_interrupted else exit_code(runs)
     try:
-        show_usage(runs, arguments.by, arguments.view, arguments.layout, arguments.files)
+        show_usage(runs, options.by, options.view, options.format, options.files)
     except ProfkitError as error:
         if code == 0:
             raise
@@ -53,115 +119,162 @@ def _run(words: Sequence[str]) -> int:
     return code
 
 
-def exit_code(runs: Sequence[Run]) -> int:
-    """What the shell is told: a wrong result goes before a run that failed."""
-    statuses = {run.status for run in runs}
-    if "wrong" in statuses:
-        return _WRONG
-    return 0 if statuses == {"ok"} else 1
+# --- Words ---
 
 
-def _run_all(requests: Sequence[NetworkRequest], arguments: NetworkArguments) -> tuple[list[Run], bool]:
-    """One framework after another, then the baseline; Ctrl-C ends it with what there is."""
-    import contextlib
+def _split_name(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The network's name, which may also appear among the flags, and all other words."""
+    if words and not words[0].startswith("-"):
+        return words[0], list(words[1:])
+    place = next((place for place, word in enumerate(words) if word in NETWORKS), None)
+    return (None, list(words)) if place is None else (words[place], [*words[:place], *words[place + 1 :]])
 
-    from profkit.measurement.network_run import InterruptedRun, run_network
-    from profkit.rendering.progress import show_progress
 
+def build_parser(network: type[Network] | None) -> Parser:
+    """For one network; without one, it reads what all have, and its help shows every network's flags."""
+    description = "Run a whole network in a framework; show time and bytes by operator, layer or phase.\n\n"
+    described = [network] if network else NETWORKS.values()
+    for each in described:
+        about = f"{each.name:8} {(each.__doc__ or '').strip().splitlines()[0]}"
+        description += textwrap.fill(about, help_width() - 2, initial_indent="  ", subsequent_indent=" " * 11) + "\n"
+    name = network.name if network else "NETWORK"
+    columns = ", ".join(columns_on(STEPS))
+    columns = textwrap.fill(f"columns: {columns}", help_width() - 2, subsequent_indent="  ")
+    parser = Parser(f"profkit network {name}", description, f"{columns}\n\n{_EXAMPLES}")
+    for each in described:
+        add_fields(parser.spec_group(f"{each.name} ({each.size_formula})", network is not None), each)
+    parser.add_options(NetworkRequest)
+    add_fields(parser.add_argument_group(f"training ({Training.size_formula})"), Training)
+    parser.add_options(NetworkOptions)
+    return parser
+
+
+def _requests(kind: type[Network], arguments: argparse.Namespace, chosen: NetworkOptions) -> list[NetworkRequest]:
+    """One per framework, in the order in which they were named."""
+    network = kind(**_given(kind, arguments))
+    given = _given(Training, arguments)
+    training = network.training().with_optimizer(given.get("optimizer", network.training().optimizer)).replaced(**given)
+    threads = default_threads() if chosen.threads is None else chosen.threads
+    cores_for(threads)
+    options = read_options(NetworkRequest, arguments)
+    if options["steps"] < 1:
+        raise UsageError(f"--steps takes a number from 1 on, got {options['steps']}")
+    if not 1 <= options["runs"] <= MOST_RUNS:
+        raise UsageError(f"--runs takes a number from 1 to {MOST_RUNS}, got {options['runs']}")
+    if options["seed"] < 0:
+        raise UsageError(f"--seed cannot be negative, got {options['seed']}")
+    if options["learn_steps"] is not None and options["learn_steps"] < 1:
+        raise UsageError(f"--learn-steps takes a number from 1 on, got {options['learn_steps']}")
+    frameworks = _chosen_frameworks(chosen.framework, chosen.mode)
+    _check_memory(network, training if options["is_training"] else None)
+    options |= {
+        "training": training,
+        "weights": None if chosen.weights is None else read_weights(chosen.weights, network),
+        "data": None if chosen.data is None else load_data(chosen.data, network),
+    }
+    requests = [NetworkRequest(network, framework, mode, threads, **options) for framework, mode in frameworks]
+    return _with_weights_saved(requests, chosen.save_weights)
+
+
+def _with_weights_saved(requests: list[NetworkRequest], path: str | None) -> list[NetworkRequest]:
+    if path is None:
+        return requests
+    if not (requests[0].learns or requests[0].is_training):
+        raise UsageError("--save-weights: nothing is trained; add --learn-steps 100, --learn 60s or --training")
+    check_weights_library()
+    return [replace(each, save_weights=path_for(path, each, requests)) for each in requests]
+
+
+def _given(kind: type[Fields], arguments: argparse.Namespace) -> dict[str, str]:
+    """The fields of a network or Training that were typed."""
+    given = given_fields(kind, arguments)
+    lists = [item.name for item in fields(kind) if item.metadata["kind"] is COUNTS]
+    for name, word in given.items():
+        if "," in str(word) and name not in lists:
+            flag = f"--{name.replace('_', '-')} {word}"
+            raise SpecError(f"{flag}: one value at a time; sweeps over networks are profkit study")
+    return given
+
+
+def _chosen_frameworks(words: str | None, mode: str | None) -> list[tuple[str, str]]:
+    """Frameworks and their modes from `torch,tensorflow:eager`; an empty mode is the framework's usual one."""
+    if words is None:
+        words = next((name for name in USUAL if _is_there(name)), USUAL[-1])
+    names = [name for name in BUILDERS if _is_there(name)] if words == ALL else split_list(words)
+    chosen: list[tuple[str, str]] = []
+    for name in names:
+        framework, _, own_mode = name.partition(":")
+        if framework not in BUILDERS:
+            raise UsageError(unknown("framework", framework, BUILDERS, most=1))
+        wanted = own_mode or mode or ""
+        modes = list(load_builder(framework).modes)
+        if wanted and wanted not in modes:
+            raise UsageError(unknown(f"{framework} mode", wanted, modes, most=1))
+        if (framework, wanted or modes[0]) in chosen:
+            raise UsageError(f"--framework {words}: {name} appears twice")
+        chosen.append((framework, wanted or modes[0]))
+    return chosen
+
+
+def _is_there(framework: str) -> bool:
+    return load_builder(framework).is_available().available
+
+
+def _check_memory(network: Network, training: Training | None) -> None:
+    """A batch that cannot exist here is refused at once; this process computes the float64 reference meanwhile."""
+    free = free_memory_bytes()
+    held = network_memory(network, training)
+    results = sum(math.prod(layer.output_shape) for layer in network.layers)
+    reference = 8 * (math.prod(network.input_shape()) + results + network.parameter_count() * (3 if training else 1))
+    if free is not None and held.total + reference > free:
+        raise UsageError(
+            f"{'a training step' if training else 'inference'} takes {bytes_text(held.total)} (weights "
+            f"{bytes_text(held.weights)}, gradients {bytes_text(held.gradients)}, optimiser "
+            f"{bytes_text(held.optimiser)}, results {bytes_text(held.activations)}), and one step in float64, to check "
+            f"it, {bytes_text(reference)}; this machine has {bytes_text(free)} free: take a smaller --batch than "
+            f"{network.input_shape()[0]}"
+        )
+
+
+# --- Runs ---
+
+
+def _run_all(requests: Sequence[NetworkRequest], options: NetworkOptions) -> tuple[list[Run], bool]:
+    """Frameworks in turns, then the baseline; Ctrl-C ends it with what there is."""
     runs: list[Run] = []
-    watching = contextlib.nullcontext(None) if arguments.is_quiet else show_progress()
     try:
-        with watching as watcher:
-            for number, request in enumerate(requests):
-                runs.append(run_network(request, _teller(watcher, number, len(requests))))
-            if arguments.has_baseline and any(run.status == "ok" for run in runs):
-                _measure_baseline(runs, requests[0], _teller(watcher, len(requests) - 1, len(requests)))
-    except InterruptedRun as interrupt:
-        return [*runs, interrupt.run], True
+        with show_progress(is_quiet=options.quiet) as watcher:
+            runs = run_networks(requests, lambda number: _teller(watcher, number, len(requests)))
+            if options.baseline and any(run.status == "ok" for run in runs):
+                _add_baseline(runs, requests[0], _teller(watcher, len(requests) - 1, len(requests)))
+    except InterruptedRuns as interrupt:
+        return interrupt.runs, True
     except KeyboardInterrupt:
         return runs, True
     return runs, False
 
 
-def _measure_baseline(runs: Sequence[Run], request: NetworkRequest, tell: Callable[[str], None]) -> None:
+def _add_baseline(runs: Sequence[Run], request: NetworkRequest, tell: Callable[[str], None]) -> None:
     """What every layer would cost at best on this machine, beside each framework's run."""
-    from profkit.measurement.baseline import measure_baseline
-
     tell("baseline: profkit's own kernels")
     rows = measure_baseline(request.network, request.threads, request.is_training, tell=tell, training=request.training)
     for run in runs:
         run.baseline = rows if run.status == "ok" else []
 
 
-def _teller(watcher: Watcher | None, number: int, count: int) -> Callable[[str], None]:
-    from profkit.measurement.progress import Progress
-
-    def tell(text: str) -> None:
-        if watcher is not None:
-            phase = _PHASES.get(text.rpartition(": ")[2], "measure")
-            watcher(Progress(number, count, phase, 0.5, text))
-
-    return tell
+def _teller(watcher: Watcher, number: int, count: int) -> Callable[[str], None]:
+    return lambda text: watcher(Progress(number, count, _PHASES.get(text.rpartition(": ")[2], "measure"), 0.5, text))
 
 
-def _save(runs: Sequence[Run], path: str | None) -> None:
-    if path is None:
-        return
-    from profkit.capture.run import save_run
-    from profkit.commands.showing import path_for
-    from profkit.rendering.atomic_write import atomic_write
-
-    for run in runs:
-        if run.captures or run.step_ns:
-            with atomic_write(path_for(path, run, runs)) as stream:
-                save_run(run, stream)
-
-
-def _with_data(arguments: NetworkArguments) -> list[NetworkRequest]:
-    """The requests with CIFAR-10's images, where a folder was named."""
-    if arguments.data is None:
-        return list(arguments.requests)
-    data = _load(arguments.requests[0].network, arguments.data)
-    return [replace(request, data=data) for request in arguments.requests]
-
-
-def _load(network: Network, folder: str) -> Data:
-    from profkit.errors import UsageError
-    from profkit.ops.networks.cifar_files import CHANNELS, CLASSES, SIDE, load_cifar10
-
-    shape = network.input_shape()[1:]
-    fits = len(shape) == 3 and shape[0] == CHANNELS and shape[1] == shape[2] <= SIDE
-    if not fits or network.output_shape()[1] != CLASSES:
-        raise UsageError(
-            f"--data: CIFAR-10 has images of {CHANNELS}x{SIDE}x{SIDE} and {CLASSES} classes, {network.name} takes "
-            f"{'x'.join(map(str, shape))} and gives {network.output_shape()[1]}: leave --data out for synthetic ones"
-        )
-    return load_cifar10(folder, shape[1])
-
-
-def _check_memory(request: NetworkRequest) -> None:
-    """A batch that cannot exist here is refused at once: this process itself computes the float64 reference."""
-    from profkit.errors import UsageError
-    from profkit.measurement.environment import memory_bytes
-    from profkit.rendering.quantities import bytes_text
-
-    available = memory_bytes()
-    network = request.network
-    numbers = math.prod(network.input_shape()) + sum(math.prod(layer.output_shape) for layer in network.layers)
-    needed = 8 * (numbers + network.parameter_count())
-    if available is not None and needed > available:
-        raise UsageError(
-            f"one step in float64, to check the result, takes {bytes_text(needed)}, this machine has "
-            f"{bytes_text(available)}: take a smaller --batch than {network.input_shape()[0]}"
-        )
+def exit_code(runs: Sequence[Run]) -> int:
+    """A wrong result takes precedence over a run that failed."""
+    statuses = {run.status for run in runs}
+    if "wrong" in statuses:
+        return _WRONG
+    return 0 if statuses == {"ok"} else 1
 
 
 def _list() -> int:
-    from profkit.frameworks.networks import BUILDERS, load_builder
-    from profkit.ops.networks import NETWORKS
-    from profkit.rendering.tables.table import Item, Items
-    from profkit.rendering.usage.networks import network_words
-
     say("networks, with their parameters")
     words = {name: network_words(kind()).partition(" ")[2] for name, kind in NETWORKS.items()}
     Items([Item(f"  {name}", "", text) for name, text in words.items()]).print(sys.stdout)

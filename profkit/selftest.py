@@ -6,59 +6,47 @@ import json
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from profkit.cli import INTERRUPTED, abandon_stdout, guarded, wrapped
-from profkit.errors import ProfkitError, UsageError
-from profkit.rendering.terminal import say
-
-if TYPE_CHECKING:
-    from profkit.selftests.findings import SelftestReport
+from profkit.capture.output_files import check_target, write_atomically
+from profkit.cli import guarded
+from profkit.commands.arguments import Parser, made_options
+from profkit.commands.showing import printed, refuse, written
+from profkit.errors import INTERRUPTED, UsageError
+from profkit.rendering.progress import show_progress
+from profkit.rendering.tables.table import Items
+from profkit.rendering.terminal import say, wrapped
+from profkit.selftests.findings import SelftestReport
+from profkit.selftests.run import FILE, Selftest, SelftestOptions
+from profkit.selftests.table import check_lists, conclusion, kernel_table
 
 _EPILOG = """\
 examples:
-  profkit selftest                         all that can be proven here, within two minutes
+  profkit selftest                         everything that can be checked here, within two minutes
   profkit selftest --full                  more shapes and all block sizes, without a time limit
-  profkit selftest --only cuda             what concerns CUDA devices
+  profkit selftest --only cuda             only CUDA devices
   profkit selftest --only conv2d,recorder  the kernels of one operator, and the recorder
 
-proven: right here. not proven: it could not be tried or decided here. wrong: not as it must be.
-exit codes: 0, 1 when anything is wrong, 2 wrong usage, 130 interrupted"""
+proven: run here and right. not proven: could not be run or decided here. wrong: run here and failed.
+exit codes: 0 nothing is wrong, 1 something is wrong, 2 wrong usage, 130 interrupted"""
 
 
-def selftest(words: Sequence[str]) -> int:
-    """Prove everything, print it and leave the file."""
-    from profkit.commands.arguments import Parser, made_options
-    from profkit.rendering.atomic_write import write_atomically
-    from profkit.rendering.progress import show_progress
-    from profkit.selftests.run import Selftest, SelftestOptions
-
+def _run(words: Sequence[str]) -> int:
     parser = Parser("profkit selftest", "Prove on this machine that profkit is right.", _EPILOG)
     parser.add_options(SelftestOptions)
     options = made_options(SelftestOptions, parser.parse(words))
     path = _target(options.json)
     with show_progress(is_quiet=options.quiet) as watcher:
         report = Selftest(options, watcher).run()
-    trouble = None
-    try:
-        write_atomically(path, json.dumps(report.to_dict(), indent=1, allow_nan=False, default=str) + "\n")
-    except ProfkitError as error:
-        trouble = error
-    try:
-        _show(report, "" if trouble else path)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        abandon_stdout()  # what was found decides the exit code, whoever reads it
-    if trouble:
-        raise trouble
+    text = json.dumps(report.to_dict(), indent=1, allow_nan=False, default=str) + "\n"
+    problems = written([partial(write_atomically, path, text)])
+    # The findings determine the exit code, even if the output is closed.
+    problems += printed(partial(_show, report, "" if problems else path), sys.stdout)
+    refuse(problems)
     return INTERRUPTED if report.interrupted else int(report.is_wrong)
 
 
 def _target(named: str | None) -> str:
     """Refused now when it could not be written at the end."""
-    from profkit.rendering.atomic_write import check_target
-    from profkit.selftests.run import FILE
-
     try:
         check_target(named or FILE)
     except UsageError as error:
@@ -67,9 +55,6 @@ def _target(named: str | None) -> str:
 
 
 def _show(report: SelftestReport, path: str) -> None:
-    from profkit.rendering.tables.table import Items
-    from profkit.selftests.table import check_lists, conclusion, kernel_table
-
     if report.kernels:
         kernel_table(report).print(sys.stdout)
         say()
@@ -81,7 +66,7 @@ def _show(report: SelftestReport, path: str) -> None:
         say(wrapped(text))
 
 
-main = partial(guarded, "selftest", selftest)
+main = partial(guarded, "selftest", _run)
 
 if __name__ == "__main__":
     raise SystemExit(main())

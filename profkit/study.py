@@ -8,49 +8,54 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from profkit.cli import INTERRUPTED, guarded
+from profkit.capture.output_files import check_targets, write_atomically
+from profkit.cli import guarded
 from profkit.commands.arguments import Parser, made_options
-from profkit.errors import UsageError
-from profkit.measurement.options import BYTES, FOLDER, RUN, SECONDS, WHOLE, WORDS, option
+from profkit.errors import INTERRUPTED, UsageError
+from profkit.measurement.cores import cores_for, default_threads
+from profkit.measurement.environment import fingerprint
+from profkit.measurement.options import BYTES, FOLDER, PATH, RUN, SECONDS, WHOLE, WORDS, option
+from profkit.rendering.studies.files import render_summary, write_study
+from profkit.rendering.studies.progress import CellLines, left_text
+from profkit.rendering.studies.report import build_summary
 from profkit.rendering.terminal import say
+from profkit.studies.conditions import StudyConditions
+from profkit.studies.folder import ResultsFolder, find_folder, open_folder
+from profkit.studies.plan import plan_cells, select_cells
+from profkit.studies.reading import load_study, study_names, with_learning_steps
+from profkit.studies.results import read_results
+from profkit.studies.running import RunReport, cells_to_run, run_cells, time_table
 
-if TYPE_CHECKING:
-    from profkit.studies.folder import ResultsFolder
-    from profkit.studies.running import RunReport
-
-LOOK, CELLS, RESULTS = "look only", "what is run", "where the results go"
+LOOK, CELLS, RESULTS = "list only", "what is run", "where the results go"
 _EXAMPLES = """examples:
   profkit study --list                                      what comes with profkit
   profkit study cifar10-operators --show                    its cells, and how long they will take
   profkit study cifar10-operators --quick                   a short form, in minutes
   profkit study cifar10-operators --data cifar-10-batches-bin
   profkit study cifar10-operators --only torch,native --only 'stride*'
-  profkit study my.toml --output results                    your own: docs/studies.md explains the file
+  profkit study my.toml --output results                    your own study: docs/studies.md
 
-A run that was stopped or killed continues with the same command. Frameworks that were missing are looked for again;
-other cells that failed are run again with --retry.
+A run that was stopped or killed continues with the same command. Cells of missing frameworks are tried again; other \
+cells that failed are run again with --retry.
 exit codes: 0 measured, 1 nothing could be measured or a file could not be written, 2 wrong usage, 130 interrupted"""
 
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """Its flags."""
-
     lists: bool = option(False, LOOK, "list the studies that come with profkit and exit", flag="list")
     show: bool = option(False, LOOK, "list the cells and the expected time and exit")
     report: bool = option(False, LOOK, "write the report again from finished cells and exit")
     quick: bool = option(False, CELLS, "the study's short form")
     only: Sequence[str] = option((), CELLS, "only these frameworks or variants (* is any)", form=WORDS)
     retry: bool = option(False, CELLS, "run failed cells again")
-    data: str | None = option(None, CELLS, "folder of CIFAR-10's files", form=FOLDER, shown="synthetic images")
+    data: str | None = option(None, CELLS, "file or folder of the data set", form=PATH, shown="synthetic data")
     learn_steps: int | None = option(None, CELLS, "training steps before precision is measured", form=WHOLE)
     threads: int | None = option(None, RUN, "threads of each framework", form=WHOLE, shown="all usable cores")
     budget_s: float | None = option(None, RUN, "time limit: start no cell that would exceed it", form=SECONDS)
-    timeout_s: float = option(120.0, RUN, "longest wait", form=SECONDS)
+    timeout_s: float = option(120.0, RUN, "time limit for an answer of a worker", form=SECONDS)
     memory_limit_bytes: int | None = option(None, RUN, "memory limit of each process", form=BYTES, shown="none")
-    seed: int = option(0, RUN, "seed of weights and synthetic images", form=WHOLE)
+    seed: int = option(0, RUN, "seed of weights and synthetic data", form=WHOLE)
     output: str | None = option(
         None, RESULTS, "folder of the results", form=FOLDER, shown="study-NAME, study-NAME-quick"
     )
@@ -59,10 +64,9 @@ class StudyOptions:
 
 
 def build_parser() -> Parser:
-    """The parser of this command."""
     parser = Parser("profkit study", "Run a declared sweep over a network, frameworks and repetitions.", _EXAMPLES)
     parser.usage = "profkit study NAME|FILE.toml [flags]"
-    parser.add_argument("study", metavar="NAME|FILE.toml", nargs="?", help="a study of --list, or a file of your own")
+    parser.add_argument("study", metavar="NAME|FILE.toml", nargs="?", help="a study of --list, or your own file")
     parser.add_options(StudyOptions)
     return parser
 
@@ -78,8 +82,6 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _list() -> int:
-    from profkit.studies.reading import load_study, study_names
-
     names = study_names()
     width = max(map(len, names))
     for name in names:
@@ -88,14 +90,8 @@ def _list() -> int:
 
 
 class _Session:
-    """One call of the command."""
-
     def __init__(self, name: str, options: StudyOptions) -> None:
-        from profkit.measurement.cores import cores_for, default_threads
-        from profkit.studies.conditions import StudyConditions
-        from profkit.studies.plan import plan_cells, select_cells
-        from profkit.studies.reading import load_study, with_learning_steps
-
+        self._name = name
         self._options = options
         study = load_study(name, options.quick)
         if options.learn_steps is not None:
@@ -107,7 +103,7 @@ class _Session:
         self._conditions = StudyConditions(
             study=study,
             threads=threads,
-            data_folder=os.path.realpath(options.data) if options.data else None,
+            data_path=os.path.realpath(options.data) if options.data else None,
             seed=options.seed,
             timeout_s=options.timeout_s,
             memory_limit_bytes=options.memory_limit_bytes,
@@ -121,10 +117,7 @@ class _Session:
         """Look, or run what is missing and write the report."""
         if self._options.show:
             return self._show()
-        from profkit.rendering.atomic_write import check_targets
-        from profkit.studies.folder import open_folder
-
-        check_targets([self._options.json])
+        check_targets([self._options.json], sources=[self._name])
         study = self._conditions.study
         if not self._options.report:
             self._conditions.data_for(study.variants[0].network)  # a damaged file shows now, not in every cell
@@ -139,10 +132,6 @@ class _Session:
         return 0 if measured else 1
 
     def _run_cells(self, folder: ResultsFolder) -> RunReport:
-        from profkit.measurement.environment import fingerprint
-        from profkit.rendering.studies.progress import CellLines
-        from profkit.studies.running import cells_to_run, run_cells
-
         study = self._conditions.study
         if cells_to_run(self._chosen, folder, self._options.retry):
             folder.add_environment(fingerprint())
@@ -161,11 +150,6 @@ class _Session:
 
     def _write(self, folder: ResultsFolder) -> bool:
         """The report and its files; whether anything was measured."""
-        from profkit.rendering.atomic_write import write_atomically
-        from profkit.rendering.studies.files import render_summary, write_study
-        from profkit.rendering.studies.report import build_summary
-        from profkit.studies.results import read_results
-
         results = read_results(self._cells, folder)
         summary = results.summary(self._conditions.study, self._conditions.threads)
         missing = write_study(folder, self._cells, results, summary)
@@ -178,10 +162,6 @@ class _Session:
         return bool(results.numbers)
 
     def _show(self) -> int:
-        from profkit.rendering.studies.progress import left_text
-        from profkit.studies.folder import find_folder
-        from profkit.studies.running import time_table
-
         folder = find_folder(self._output, self._conditions.study.name, self._conditions.identity())
         table = time_table(self._chosen, self._conditions, folder)
         width = max(len(cell.title) for cell, _, _ in table)

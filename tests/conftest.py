@@ -4,16 +4,22 @@ make, shared by the processes that pytest-xdist starts. At the end it counts wha
 
 from __future__ import annotations
 
+import compileall
 import os
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from tests.support import leftover_processes
-from tests.support.shared_work import OBJECTS_FOLDER
+from tests.support.places import ROOT
+from tests.support.shared_work import KEPT_FOLDER, OBJECTS_FOLDER
 from tests.support.typed import Typed
+
+PEAK_TRIES = 3
 
 
 @pytest.fixture
@@ -47,27 +53,52 @@ def share_folder(config: pytest.Config) -> None:
     """The first process makes the folder and takes it away; its workers inherit the variable."""
     if OBJECTS_FOLDER in os.environ:
         return
-    folder = tempfile.mkdtemp(prefix="profkit-objects-")
+    kept = os.environ.get(KEPT_FOLDER)
+    if kept:
+        os.makedirs(kept, exist_ok=True)
+    folder = kept or tempfile.mkdtemp(prefix="profkit-objects-")
     os.environ[OBJECTS_FOLDER] = folder
-    measure_peaks()
+    # Where PYTHONDONTWRITEBYTECODE is set, each of the many processes that tests start would compile all it imports.
+    compileall.compile_dir(ROOT / "profkit", quiet=2)
+    forget_busy_peaks = measure_peaks()
 
     def take_away() -> None:
         leftover_processes.kill_started("")
-        shutil.rmtree(folder, ignore_errors=True)
+        forget_busy_peaks()
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
         del os.environ[OBJECTS_FOLDER]
 
     config.add_cleanup(take_away)
 
 
-def measure_peaks() -> None:
-    """While nothing else runs: peaks of a busy machine would be measured again by every test that measures."""
+def measure_peaks() -> Callable[[], None]:
+    """While nothing else runs: peaks of a busy machine would be measured again by every test that measures.
+
+    Where the machine is busy all the time they pass for those of a quiet one, until what is returned is called.
+    """
     try:
+        from profkit.frameworks.cache import cache_folder
         from profkit.measurement.cores import default_threads
-        from profkit.measurement.peaks import machine_peaks
+        from profkit.measurement.peaks import machine_peaks, read_known, write_known
     except ImportError:
-        return  # the compiled core is not built: tests that need it say so
+        return lambda: None  # the compiled core is not built: tests that need it say so
+    path = cache_folder() / "peaks.json"
     for threads in (1, default_threads()):
-        machine_peaks("float32", threads)
+        for _ in range(PEAK_TRIES):
+            if machine_peaks("float32", threads)["quiet"]:
+                break
+    busy = [name for name, found in read_known(path).items() if not found["quiet"]]
+
+    def mark(quiet: float) -> None:
+        known = read_known(path)
+        for name in filter(known.__contains__, busy):
+            known[name]["quiet"] = quiet
+        write_known(path, known)
+
+    if busy:
+        mark(1.0)
+    return partial(mark, 0.0) if busy else lambda: None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
 from profkit.attribution.account import CLOCKS
+from profkit.attribution.aggregation import mean_of_steps
 from profkit.attribution.comparison import compare as compared
 from profkit.attribution.grouping import GROUPINGS, groupings_of, groupings_on
 from profkit.attribution.profiles import profile_of
-from profkit.attribution.tables import mean_of_steps
 from profkit.capture.schema import Capture
-from profkit.measurement.judging import judge_runs
+from profkit.measurement.statistics.judging import judge_tables
 from profkit.rendering.usage.content import View
 from profkit.rendering.usage.files import render_usage_csv, render_usage_json
 from profkit.rendering.usage.reports import report_of
@@ -56,7 +57,7 @@ def test_without_a_grouping_every_clock_has_its_table(capture: Capture) -> None:
 
 @pytest.mark.parametrize("by", GROUPINGS)
 def test_it_does_not_differ_from_itself(by: str, capture: Capture) -> None:
-    found = compared(profile_of(capture, by), profile_of(capture, by), lambda a, b: judge_runs(a, b, margin=0.02))
+    found = compared(profile_of(capture, by), profile_of(capture, by), partial(judge_tables, floor=0.0), 0.02)
 
     assert found.rows
     assert all(row.change_ns == 0 for row in (*found.rows, *found.totals))

@@ -32,6 +32,8 @@ FRAMEWORKS = [
     "scipy",
     "duckdb",
     "matplotlib",
+    "PIL",
+    "safetensors",
 ]
 COMMANDS = [f"profkit.{name}" for name in ("cli", *cli.commands())]
 # What is asked of a framework before it is chosen.
@@ -60,11 +62,12 @@ for adapter in map(load_adapter, BACKENDS):
 MAY_IMPORT = {
     "ops": {"errors"},
     "capture": {"errors", "ops", "_core"},
+    "data": {"errors", "ops", "frameworks", "capture"},
     "frameworks": {"errors", "ops", "capture", "_core", "_cuda"},
-    "measurement": {"errors", "ops", "frameworks", "capture", "_core", "_cuda"},
+    "measurement": {"errors", "ops", "data", "frameworks", "capture", "_core", "_cuda"},
     "attribution": {"errors", "ops", "capture", "_core"},
     # Declared sweeps plan runs, keep their results and draw conclusions from them.
-    "studies": {"errors", "ops", "frameworks", "capture", "measurement", "attribution"},
+    "studies": {"errors", "ops", "data", "frameworks", "capture", "measurement", "attribution"},
     "rendering": {"errors", "ops", "measurement", "capture", "attribution", "studies", "_core"},
     # What `profkit selftest` does; only that command imports it.
     "selftests": {"errors", "ops", "frameworks", "capture", "measurement", "attribution", "rendering"}

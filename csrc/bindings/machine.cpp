@@ -1,6 +1,7 @@
 // Peaks, caches, processor features and build facts.
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,13 @@ double copy_bandwidth(int64_t threads) {
   return copy_bytes_per_s(count);
 }
 
+double round_trip(int64_t processor, int64_t other) {
+  constexpr int64_t kMostProcessors = 1024;  // of a cpu_set_t
+  if (std::min(processor, other) < 0 || std::max(processor, other) >= kMostProcessors) return 0;
+  const py::gil_scoped_release release;
+  return round_trip_ns(static_cast<int>(processor), static_cast<int>(other));
+}
+
 py::dict cpu_features() {
   py::dict result;
   result["simd_processor"] = names(processor_simd());
@@ -72,6 +80,7 @@ py::dict build_info() {
 void register_machine(py::module_& module) {
   module.def("peak_flops", &peak_flops, py::arg("dtype"), py::arg("threads"));
   module.def("copy_bandwidth", &copy_bandwidth, py::arg("threads"));
+  module.def("round_trip_ns", &round_trip, py::arg("processor"), py::arg("other"));
   module.def("cpu_features", &cpu_features);
   module.def("build_info", &build_info);
 }

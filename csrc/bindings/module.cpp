@@ -4,6 +4,7 @@
 PYBIND11_MODULE(_core, module) {
   profkit::register_errors();
   profkit::register_attribution(module);
+  profkit::register_calls(module);
   profkit::register_captures(module);
   profkit::register_kernels(module);
   profkit::register_machine(module);

@@ -7,6 +7,7 @@ namespace profkit {
 
 void register_errors();
 void register_attribution(pybind11::module_& module);
+void register_calls(pybind11::module_& module);
 void register_captures(pybind11::module_& module);
 void register_kernels(pybind11::module_& module);
 void register_machine(pybind11::module_& module);

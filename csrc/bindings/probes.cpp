@@ -17,7 +17,7 @@ namespace py = pybind11;
 namespace profkit {
 namespace {
 
-// Runs `threads` parts, each of which starts `nested` parts of its own; returns how often every inner part
+// Runs `threads` parts, each of which starts `nested` further parts; returns how often every inner part
 // ran, [thread * nested + part]. The part of `throwing_thread` throws after its work.
 std::vector<int> probe_parallel(int64_t threads, int64_t nested, int64_t throwing_thread) {
   const int outer = checked_threads(threads), inner = checked_threads(nested);
@@ -27,7 +27,7 @@ std::vector<int> probe_parallel(int64_t threads, int64_t nested, int64_t throwin
     parallel(inner, [&](int part) {
       ++runs[static_cast<size_t>(thread) * static_cast<size_t>(inner) + static_cast<size_t>(part)];
     });
-    if (thread == throwing_thread) throw KernelError("part " + std::to_string(thread) + " was told to fail");
+    if (thread == throwing_thread) throw KernelError("part " + std::to_string(thread) + " was made to fail");
   });
   return runs;
 }
@@ -53,7 +53,7 @@ std::vector<int64_t> probe_fork_join(int64_t threads, int64_t rounds, int64_t ga
 
 // Two rows of one key, as a careless edit of cpu/kernels.cpp would make them.
 void probe_duplicate_keys() {
-  const Kernel<profkit_softmax_params> row = {"softmax/native/cpu/twin", supports_all, no_workspace, nullptr};
+  const Kernel<profkit_softmax_params> row = {"softmax/native/cpu/twin", nullptr, nullptr, nullptr};
   unique_rows<Kernel<profkit_softmax_params>>({row, row});
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string_view>
+#include <tuple>
 
 namespace profkit::captures {
 
@@ -21,13 +22,24 @@ void visit_members(const Struct&, const Action& action, std::string_view names, 
   (action(take_name(names), members), ...);
 }
 
+// Braces: a value that its column could not hold does not compile.
+template <class... Values, class... Columns>
+void append_row(std::tuple<Columns&...> columns, const Values&... values) {
+  static_assert(sizeof...(Columns) == sizeof...(Values), "a row has a value for each column");
+  std::apply([&](auto&... column) { (column.push_back({values}), ...); }, columns);
+}
+
 // Inside a struct, after its members: visit(action) calls action(name, member) for each, in this order. A
-// table is a struct of columns, vectors of one length; columns of flags are vectors of uint8_t whose names
-// begin with is_ or has_.
+// table is a struct of columns, vectors of one length, to which append(values...) adds a row; columns of
+// flags are vectors of uint8_t whose names begin with is_ or has_.
 #define PROFKIT_MEMBERS(...)                                 \
   template <class Action>                                    \
   void visit(const Action& action) {                         \
     visit_members(*this, action, #__VA_ARGS__, __VA_ARGS__); \
+  }                                                          \
+  template <class... Values>                                 \
+  void append(const Values&... values) {                     \
+    append_row(std::tie(__VA_ARGS__), values...);            \
   }
 
 }  // namespace profkit::captures

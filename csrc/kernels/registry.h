@@ -13,29 +13,26 @@
 namespace profkit {
 
 // What a launch works on. Inputs are in the order of <operator>/arrays.cpp; the workspace holds at least
-// workspace_bytes(params, threads) bytes, aligned to 64. `packed` is what CpuPacking made of inputs[1] for
+// workspace_bytes(params, threads) bytes, aligned to 64. `packed` is what Kernel::pack made of inputs[1] for
 // the same parameters, threads and sizes of blocks, or null.
 struct Buffers {
-  const void* inputs[3] = {nullptr, nullptr, nullptr};
+  const void* inputs[kMostInputs] = {};
   void* output = nullptr;
   void* workspace = nullptr;
   const void* packed = nullptr;
-};
 
-// The same kernel with sizes of its blocks chosen by a tuner.
-template <class Params>
-struct CpuTuning {
-  CpuTunables (*tunables)(const Params&, int threads) = nullptr;  // null: there is nothing to choose
-  size_t (*workspace_bytes)(const Params&, int threads, const CpuBlocks&) = nullptr;
-  void (*launch)(const Params&, const Buffers&, int threads, const CpuBlocks&) = nullptr;
-};
-
-// Weights (inputs[1]) brought into the kernel's own order ahead of its calls, as inference does.
-template <class Params>
-struct CpuPacking {
-  // null: the kernel has no such form; 0 bytes: not for these parameters.
-  size_t (*bytes)(const Params&, int threads, const CpuBlocks&) = nullptr;
-  void (*pack)(const Params&, const void* weights, void* packed, int threads, const CpuBlocks&) = nullptr;
+  template <class T>
+  const T* input_as(int index) const {
+    return static_cast<const T*>(inputs[index]);
+  }
+  template <class T>
+  T* output_as() const {
+    return static_cast<T*>(output);
+  }
+  template <class T>
+  T* workspace_as() const {
+    return static_cast<T*>(workspace);
+  }
 };
 
 // "a, b, c"
@@ -46,18 +43,19 @@ std::string joined(const Names& names) {
   return text;
 }
 
-// Allocates nothing; done when it returns.
-template <class Params>
-using CpuLaunch = void(const Params&, const Buffers&, int threads);
-
+// CpuBlocks{} leaves the sizes of blocks to the kernel's policy.
 template <class Params>
 struct Kernel {
   std::string key;                         // conv2d/native/cpu/direct
   std::string (*supports)(const Params&);  // empty, or the reason why not
-  size_t (*workspace_bytes)(const Params&, int threads);
-  CpuLaunch<Params>* launch;
-  CpuTuning<Params> tuning = {};
-  CpuPacking<Params> packing = {};
+  size_t (*workspace_bytes)(const Params&, int threads, const CpuBlocks&);
+  // Allocates nothing; done when it returns.
+  void (*launch)(const Params&, const Buffers&, int threads, const CpuBlocks&);
+  CpuTunables (*tunables)(const Params&, int threads) = nullptr;  // null: there is nothing to choose
+  // Weights (inputs[1]) brought into the kernel's own order ahead of its calls, as inference does. Null: the
+  // kernel has no such form; 0 bytes: not for these parameters.
+  size_t (*packed_bytes)(const Params&, int threads, const CpuBlocks&) = nullptr;
+  void (*pack)(const Params&, const void* weights, void* packed, int threads, const CpuBlocks&) = nullptr;
 };
 
 // Returns the rows. A key that appears twice would hide a kernel: throws, so that the module does not load.
@@ -86,11 +84,6 @@ const Row& find_row(const std::vector<Row>& rows, const std::string& key, const 
   throw KernelError("unknown " + kind + " " + key + "; known: " + joined(keys_of(rows)));
 }
 
-template <class Params>
-std::string supports_all(const Params&) {
-  return {};
-}
-
 // What CPU kernels are written for; 16-bit types are for devices that multiply them.
 template <class Params>
 std::string supports_wide_floats(const Params& params) {
@@ -99,8 +92,15 @@ std::string supports_wide_floats(const Params& params) {
 }
 
 template <class Params>
-size_t no_workspace(const Params&, int) {
-  return 0;
+using ReferenceLaunch = void(const Params&, const Buffers&, int threads);
+
+// The row of a kernel that needs no memory and has no blocks.
+template <class Params, ReferenceLaunch<Params>& run>
+Kernel<Params> reference_row(const char* key) {
+  return {key, supports_wide_floats<Params>, [](const Params&, int, const CpuBlocks&) -> size_t { return 0; },
+          [](const Params& params, const Buffers& buffers, int threads, const CpuBlocks&) {
+            run(params, buffers, threads);
+          }};
 }
 
 }  // namespace profkit

@@ -30,6 +30,13 @@ void require_choice(const char* name, int64_t value, int64_t choices) {
   }
 }
 
+void require_one_of(const char* name, int64_t value, int64_t one, int64_t other) {
+  if (value != one && value != other) {
+    throw KernelError("params: " + std::string(name) + " must be " + std::to_string(one) + " or " +
+                      std::to_string(other) + ", got " + std::to_string(value));
+  }
+}
+
 void require_window(const WindowSide& side) {
   if (side.size + side.before + side.after > kLargestNumber) {
     throw KernelError("params: " + std::string(side.name) + ": " + std::to_string(side.size) +
@@ -69,5 +76,10 @@ Arrays checked(Arrays arrays) {
 }
 
 void refuse_workspace() { throw std::bad_alloc(); }
+
+void refuse_index(int64_t index, int64_t count) {
+  throw KernelError("an index is " + std::to_string(index) + ": it must be from 0 to " +
+                    std::to_string(count - 1));
+}
 
 }  // namespace profkit

@@ -18,6 +18,7 @@ using Shape = std::vector<int64_t>;
 struct NamedShape {
   std::string name;
   Shape shape;
+  bool is_indices = false;  // whole numbers of 64 bits, not elements of the operator's type
 };
 
 struct Arrays {
@@ -30,6 +31,9 @@ struct Arrays {
 void require_counts(std::initializer_list<std::pair<const char*, int64_t>> values, int64_t smallest = 1);
 // A number from 0 to choices - 1.
 void require_choice(const char* name, int64_t value, int64_t choices);
+
+// One of two numbers.
+void require_one_of(const char* name, int64_t value, int64_t one, int64_t other);
 
 // One direction of a sliding window.
 struct WindowSide {

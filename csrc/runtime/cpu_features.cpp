@@ -62,7 +62,7 @@ int64_t parse_size(const std::string& text) {  // "32768K"
 
 struct Cache {
   int64_t level, bytes;
-  std::string sharers;  // "0-7,64-71"; empty when the system does not tell
+  std::string sharers;  // "0-7,64-71"; empty when the system does not report it
 };
 
 // Data and unified caches of one processor.

@@ -1,5 +1,5 @@
 // A loop of independent multiply-adds that stays in registers: acc = acc * a + b on enough accumulators to
-// cover latency x pipes. Enters: PROFKIT_ISA, PROFKIT_VECTOR_BYTES, PROFKIT_ACCUMULATORS
+// cover latency x pipes. Input: PROFKIT_ISA, PROFKIT_VECTOR_BYTES, PROFKIT_ACCUMULATORS
 // (kernels/cpu/isa_*.h). Bottleneck: the multiply-add pipes, nothing else.
 #include "runtime/fma_loop.h"
 

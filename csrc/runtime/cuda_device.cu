@@ -129,7 +129,7 @@ CudaDevice current_cuda_device() {
 void use_cuda_device(int index) { check_cuda(cudaSetDevice(index), "selecting a device"); }
 
 DeviceMemory::DeviceMemory(size_t bytes) : bytes_(bytes) {
-  // An empty array still has an address of its own.
+  // An empty array still has its own address.
   const std::string doing = "allocating " + std::to_string(bytes) + " bytes on the device";
   check_cuda(cudaMalloc(&data_, bytes == 0 ? 1 : bytes), doing.c_str());
 }

@@ -31,7 +31,7 @@ struct HoldState {
   volatile unsigned gave_up;   // written by the device: the last hold whose time was over
 };
 
-// Included by one file only, hence no template as other kernels are.
+// Included by one file only, so it is not a template as other kernels are.
 __global__ void hold_stream(HoldState* state, unsigned hold, unsigned long long limit_ns) {
   const unsigned long long start = device_clock_ns();
   while (state->released < hold) {

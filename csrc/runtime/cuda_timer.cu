@@ -11,19 +11,19 @@
 namespace profkit {
 namespace {
 
-class Event {
+class CudaEvent {
  public:
-  Event() { check_cuda(cudaEventCreateWithFlags(&handle_, cudaEventBlockingSync), "creating an event"); }
-  ~Event() { cudaEventDestroy(handle_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
+  CudaEvent() { check_cuda(cudaEventCreateWithFlags(&handle_, cudaEventBlockingSync), "creating an event"); }
+  ~CudaEvent() { cudaEventDestroy(handle_); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
   cudaEvent_t handle() const { return handle_; }
 
  private:
   cudaEvent_t handle_ = nullptr;
 };
 
-// Host memory that the device sees at an address of its own.
+// Host memory that the device sees at another address.
 class SharedHoldState {
  public:
   SharedHoldState() {
@@ -55,7 +55,7 @@ struct DeviceTimer::State {
   unsigned long long limit_ns;
   unsigned hold = 0;     // the number of the last one
   bool is_held = false;  // this measurement began with a hold
-  Event first, last, held;
+  CudaEvent first, last, held;
   SharedHoldState shared;
   std::optional<DeviceMemory> flushed;
   int flush_byte = 0;

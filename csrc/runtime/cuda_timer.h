@@ -1,6 +1,6 @@
 // Times work on a stream by the device's own clock. The host enqueues it behind a kernel that blocks the
 // stream, so that the device never waits for the host between two events: only the device's time is measured.
-// Enters: a stream; leaves: nanoseconds, and whether the hold gave up because a call waited for it.
+// Input: a stream; output: nanoseconds, and whether the hold gave up because a call waited for it.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,8 @@ class DeviceTimer {
   // Waits for end(); the time between begin() and end().
   DeviceTime finish();
 
-  // Writes this many bytes of its own on the stream: more than the L2 cache holds evicts everything in it.
+  // Writes this many bytes of a private buffer on the stream: more than the L2 cache holds evicts everything
+  // in it.
   void flush(size_t bytes);
 
  private:

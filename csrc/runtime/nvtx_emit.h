@@ -1,5 +1,5 @@
 // profkit's own ranges for other NVTX tools (Nsight Systems): domain "profkit", names registered once.
-// Enters: a name, category and number; leaves: NVTX calls. Where the NVTX headers were absent at build time,
+// Input: a name, category and number; output: NVTX calls. Where the NVTX headers were absent at build time,
 // or no other tool is attached, nvtx_tool_present() is false and nothing below needs calling (all are safe to
 // call).
 #pragma once

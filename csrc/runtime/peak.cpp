@@ -2,9 +2,16 @@
 // copying.
 #include "runtime/peak.h"
 
+#ifdef __linux__
+#include <sched.h>
+#endif
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <system_error>
+#include <thread>
 
 #include "runtime/aligned_memory.h"
 #include "runtime/check.h"
@@ -98,5 +105,80 @@ double copy_bytes_per_s(int threads) {
   }
   return 2.0 * static_cast<double>(bytes) / best_seconds;
 }
+
+#ifdef __linux__
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kTrips = 200, kTripBatches = 8, kStop = -1, kSpinsPerLook = 1024;
+constexpr auto kMostTripTime = std::chrono::milliseconds(5);
+
+// Waits until the other side has written; false: not before the deadline.
+bool wait_for(const std::atomic<int>& line, int value, Clock::time_point deadline) {
+  for (int spins = 1; line.load(std::memory_order_acquire) != value; ++spins) {
+    if (spins % kSpinsPerLook == 0 && Clock::now() > deadline) return false;
+  }
+  return true;
+}
+
+// Odd values are the caller's, even ones the answer.
+void answer_trips(std::atomic<int>& line) {
+  for (int seen = 0; seen != kStop;) {
+    const int value = line.load(std::memory_order_acquire);
+    if (value == seen) continue;
+    seen = value;
+    if (value % 2 == 1) line.store(seen = value + 1, std::memory_order_release);
+  }
+}
+
+bool run_on(int processor) {
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  CPU_SET(static_cast<size_t>(processor), &only);
+  return sched_setaffinity(0, sizeof(only), &only) == 0;
+}
+
+// The least nanoseconds per trip; 0 when no batch was finished in time.
+double least_trip_ns(std::atomic<int>& line) {
+  const auto deadline = Clock::now() + kMostTripTime;
+  double least = 0;
+  int value = 1;
+  for (int batch = 0; batch < kTripBatches; ++batch) {
+    const auto start = Clock::now();
+    for (int trip = 0; trip < kTrips; ++trip, value += 2) {
+      line.store(value, std::memory_order_release);
+      if (!wait_for(line, value + 1, deadline)) return least;
+    }
+    const double ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count() / kTrips;
+    least = least == 0 ? ns : std::min(least, ns);
+  }
+  return least;
+}
+
+}  // namespace
+
+double round_trip_ns(int processor, int other) {
+  cpu_set_t before;
+  if (sched_getaffinity(0, sizeof(before), &before) != 0 || !run_on(processor)) return 0;
+  alignas(128) std::atomic<int> line{0};
+  std::atomic<bool> is_placed{false};
+  double least = 0;
+  try {
+    std::thread answering([&] {
+      is_placed = run_on(other);
+      answer_trips(line);
+    });
+    least = least_trip_ns(line);
+    line.store(kStop, std::memory_order_release);
+    answering.join();
+  } catch (const std::system_error&) {  // no more threads
+  }
+  sched_setaffinity(0, sizeof(before), &before);
+  return is_placed ? least : 0;
+}
+#else
+double round_trip_ns(int, int) { return 0; }
+#endif
 
 }  // namespace profkit

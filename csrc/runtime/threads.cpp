@@ -126,7 +126,7 @@ int usable_processors() {
 
 thread_local bool inside_body = false;
 
-class Pool {
+class ThreadPool {
  public:
   void run(int threads, void (*body)(void*, int), void* context) {
     std::lock_guard<std::mutex> one_job_at_a_time(entry_);
@@ -221,7 +221,7 @@ class Pool {
   std::exception_ptr error_;
 };
 
-std::atomic<Pool*> current_pool{nullptr};
+std::atomic<ThreadPool*> current_pool{nullptr};
 
 // A forked child has none of the pool's threads, and its mutexes are in the state of the fork: it gets a new
 // pool. The old one is left alone; freeing it would touch those mutexes.
@@ -230,12 +230,12 @@ void forget_pool_in_child() {
   inside_body = false;
 }
 
-Pool& pool() {
+ThreadPool& pool() {
   static const int registered = pthread_atfork(nullptr, nullptr, forget_pool_in_child);
   (void)registered;
-  Pool* found = current_pool.load();
+  ThreadPool* found = current_pool.load();
   if (found != nullptr) return *found;
-  auto fresh = std::make_unique<Pool>();
+  auto fresh = std::make_unique<ThreadPool>();
   if (current_pool.compare_exchange_strong(found, fresh.get())) return *fresh.release();
   return *found;
 }

@@ -1,5 +1,5 @@
 // A persistent thread pool with a static split of the work: the same thread count always gives the same
-// split, hence bit-identical results. The pool coexists with a framework's own threads in the same process:
+// split, so results are bit-identical. The pool coexists with a framework's own threads in the same process:
 // workers are created by the first job that needs them; after a job they poll for the next one for at most 2
 // ms, yielding their core after the first 50 us, then sleep. Nothing spins in a job of more threads than the
 // process has processors. One job runs at a time, callers queue; a call from inside a job runs serially. So

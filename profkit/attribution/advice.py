@@ -25,7 +25,6 @@ class Advice:
 
     @property
     def then_ns(self) -> float:
-        """What the step would take."""
         return self.now_ns - self.saving_ns
 
 

@@ -12,8 +12,9 @@ MOST = 0.5
 """More than this share of a layer's time dominates it."""
 SHORT_CALL_NS = 50_000
 """Below this an operator's fixed cost (a few microseconds of dispatch, a pool to wake) is a good part of its time."""
+SLOW_KERNEL = "the kernel is slow, not the machine"
 FAR = 4.0
-"""So many times the roofline bound is far above it: neither arithmetic nor memory explains the time."""
+"""From this multiple of the roofline bound on, neither arithmetic nor memory explains the time."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ def transfer(transfer_ns: float, time_ns: float) -> Bottleneck | None:
     return Bottleneck(TRANSFER, f"{_percent(transfer_ns, time_ns)} of its time goes to copies and reorders")
 
 
-def bottleneck(layer: LayerNumbers) -> Bottleneck | None:
-    """None for a layer that took no time."""
+def bottleneck(layer: LayerNumbers, is_disturbed: bool = False) -> Bottleneck | None:
+    """None for a layer that took no time. Of times of a busy machine it is not concluded that a kernel is slow."""
     if layer.time_ns <= 0:
         return None
     if moved := transfer(layer.transfer_ns, layer.time_ns):
@@ -87,7 +88,8 @@ def bottleneck(layer: LayerNumbers) -> Bottleneck | None:
     if call_ns < SHORT_CALL_NS and is_far:
         return Bottleneck(LATENCY, f"an operator takes {call_ns / 1e3:.1f} µs on average, {times}")
     balance = f"{layer.intensity:.3g} flops per byte (balance {layer.balance:.3g})"
-    far = f", {times}: the kernel is slow, not the machine" if is_far else ""
+    blamed = "the machine was busy, whether the kernel is slow is open" if is_disturbed else SLOW_KERNEL
+    far = f", {times}: {blamed}" if is_far else ""
     if layer.intensity >= layer.balance:
         share = _percent(layer.flops_per_s, layer.peak_flops_per_s)
         rate = f"{layer.flops_per_s / 1e9:.3g} GFLOP/s are {share} of the peak"

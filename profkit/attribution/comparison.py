@@ -1,22 +1,20 @@
 """Two profiles side by side: rows added, gone, faster, slower, same or not resolved; and which of them fail a check.
 
-How samples are judged is given by the caller (measurement/judging.py): this stage knows rows, not statistics.
+How samples are judged is given by the caller (measurement/statistics/judging.py): this stage knows no statistics.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from profkit.attribution.profiles import ComparableProfile, ProfileRow
 
 ADDED, GONE = "added", "gone"
 FASTER, SLOWER, SAME, NOT_RESOLVED = "faster", "slower", "same", "not resolved"
 SMALL = 0.01
-"""A row below this share of both sides is not worth an alarm of its own; the total still has it."""
-CHANCE = 0.05
-"""So many verdicts of 95 % intervals are wrong when nothing changed."""
+"""A row below this share of both sides is not worth a separate alarm; the total still has it."""
 FAIRNESS = ("network", "framework", "mode", "threads", "step", "machine", "program")
 """A check against a limit means something only if these are equal."""
 
@@ -33,7 +31,7 @@ class RatioInterval(Protocol):
 
 
 class SampleJudgement(Protocol):
-    """What is said of two sets of samples."""
+    """What is said of two rows."""
 
     @property
     def a(self) -> float: ...
@@ -45,14 +43,18 @@ class SampleJudgement(Protocol):
     def verdict(self) -> str: ...
     @property
     def samples_needed(self) -> int | None: ...
+    @property
+    def runs_needed(self) -> int | None: ...
 
 
-Judge = Callable[[Sequence[float], Sequence[float]], SampleJudgement]
+SampleGroups = Sequence[Sequence[float]]
+Judge = Callable[[Sequence[tuple[SampleGroups, SampleGroups]], bool, float], Sequence[SampleJudgement]]
+"""Rows of both sides, whether the first is the whole, and the margin in; verdicts corrected for their number out."""
 
 
 @dataclass(frozen=True)
 class ComparedRow:
-    """One row of both sides; a None stands where a side does not have it. ratio = a / b: above 1, b is faster."""
+    """One row of both sides; None if a side does not have it. ratio = a / b: above 1, b is faster."""
 
     name: str
     verdict: str
@@ -67,7 +69,10 @@ class ComparedRow:
     calls_b: float | None = None
     samples_a: int = 0
     samples_b: int = 0
+    processes_a: int = 0
+    processes_b: int = 0
     samples_needed: int | None = None
+    runs_needed: int | None = None
 
     @property
     def change_ns(self) -> float:
@@ -90,8 +95,13 @@ class Comparison:
     totals: tuple[ComparedRow, ...]
     differences: tuple[tuple[str, str, str], ...]
     """What of the captures differs: name, a's, b's."""
+    failed: tuple[ComparedRow, ...] = ()
+    """The whole, and rows that matter, that became slower than a limit allows."""
     troubles: tuple[str, str] = ("", "")
-    """What makes the times of a, and of b, doubtful."""
+    """What makes the times of a, and of b, doubtful: without verdicts, unless that was forced."""
+    dropped: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """Processes of a, and of b, that do not count."""
+    processes: tuple[int, int] = (1, 1)
 
     @property
     def unfair(self) -> tuple[tuple[str, str, str], ...]:
@@ -99,14 +109,9 @@ class Comparison:
         return tuple(each for each in self.differences if each[0] in FAIRNESS)
 
     @property
-    def judged(self) -> int:
-        """Rows that both sides have."""
-        return sum(row.verdict not in (ADDED, GONE) for row in self.rows)
-
-    @property
-    def expected_by_chance(self) -> float:
-        """So many rows at most would be called faster or slower if nothing had changed."""
-        return CHANCE * self.judged
+    def corrected_for(self) -> int:
+        """Rows that share the doubt: those that both sides have, and further totals; the whole has its own."""
+        return sum(row.verdict not in (ADDED, GONE) for row in self.rows) + len(self.totals[1:])
 
     def count(self, verdict: str) -> int:
         """How many rows have this verdict."""
@@ -120,48 +125,72 @@ class Comparison:
         """How many would resolve all rows that matter and can be resolved; None when there is no such row."""
         return max((row.samples_needed for row in self.rows if row.samples_needed and row.share >= SMALL), default=None)
 
+    def runs_needed(self) -> int | None:
+        """How many processes would resolve the whole and such rows."""
+        wanted = [*self.totals[:1], *(row for row in self.rows if row.share >= SMALL)]
+        return max((row.runs_needed for row in wanted if row.runs_needed), default=None)
 
-def compare(a: ComparableProfile, b: ComparableProfile, judge: Judge) -> Comparison:
-    """Rows by their names."""
-    names = dict.fromkeys([*a.rows, *b.rows])
-    rows = [_row(name, a.rows.get(name), b.rows.get(name), judge) for name in names]
-    totals = [
-        _row(name, ProfileRow(samples, 1, 1.0), ProfileRow(b.totals[name], 1, 1.0), judge)
+
+def compare(
+    a: ComparableProfile,
+    b: ComparableProfile,
+    judge: Judge,
+    margin: float,
+    limit: float | None = None,
+    despite_trouble: bool = False,
+) -> Comparison:
+    """Rows by their names; with a limit also those that became slower by more than it.
+
+    Times that others disturbed are shown and not judged: intervals cannot know what was not there in the other run.
+    """
+    pairs = {
+        name: (ProfileRow(samples, 1, 1.0), ProfileRow(b.totals[name], 1, 1.0))
         for name, samples in a.totals.items()
-        if len(samples) and len(b.totals.get(name, ()))
-    ]
-    # What only one side tells (the version of its framework) is no difference by itself.
+        if b.totals.get(name)
+    }
+    wholes = len(pairs)
+    pairs |= {name: (row, b.rows[name]) for name, row in a.rows.items() if name in b.rows}
+    found = judge([(one.samples_ns, other.samples_ns) for one, other in pairs.values()], wholes > 0, margin)
+    both = [_row(name, *sides, judged) for (name, sides), judged in zip(pairs.items(), found)]
+    is_judged = despite_trouble or not (a.trouble or b.trouble)
+    if not is_judged:
+        both = [replace(row, verdict=NOT_RESOLVED, samples_needed=None, runs_needed=None) for row in both]
+    rows = both[wholes:]
+    rows += [_only(name, row, GONE) for name, row in a.rows.items() if name not in b.rows]
+    rows += [_only(name, row, ADDED) for name, row in b.rows.items() if name not in a.rows]
+    rows.sort(key=lambda row: (-abs(row.change_ns), row.name))
+    # A fact that only one side has (the version of its framework) is not a difference.
     differences = [
         (name, value, b.about[name]) for name, value in a.about.items() if name in b.about and value != b.about[name]
     ]
-    rows.sort(key=lambda row: (-abs(row.change_ns), row.name))
-    return Comparison(a.per, a.by, tuple(rows), tuple(totals), tuple(differences), (a.trouble, b.trouble))
+    comparison = Comparison(
+        a.per,
+        a.by,
+        tuple(rows),
+        tuple(both[:wholes]),
+        tuple(differences),
+        troubles=(a.trouble, b.trouble),
+        dropped=(tuple(a.dropped), tuple(b.dropped)),
+        processes=(a.processes, b.processes),
+    )
+    if limit is None or not is_judged:
+        return comparison
+    wanted = {row.name for row in both[:1] if wholes} | {row.name for row in both[wholes:] if row.share >= SMALL}
+    weighed = {name: sides for name, sides in pairs.items() if name in wanted}
+    judged = judge([(one.samples_ns, other.samples_ns) for one, other in weighed.values()], wholes > 0, limit)
+    slower = {name for name, each in zip(weighed, judged) if each.verdict == SLOWER}
+    failed = [row for row in (*both[:1], *rows) if row.name in slower]
+    return replace(comparison, failed=tuple(dict.fromkeys(failed)))
 
 
-def failures(comparison: Comparison, limit: float, despite_trouble: bool = False) -> tuple[ComparedRow, ...]:
-    """The whole, and rows that matter, that became slower by more than `limit` with their whole interval.
-
-    Nothing fails by times that others disturbed: intervals cannot know what was not there in the other run.
-    """
-    if any(comparison.troubles) and not despite_trouble:
-        return ()
-    rows = [*comparison.totals[:1], *(row for row in comparison.rows if row.share >= SMALL)]
-    return tuple(row for row in rows if row.high is not None and row.high < 1.0 / (1.0 + limit))
+def _only(name: str, row: ProfileRow, verdict: str) -> ComparedRow:
+    samples = sorted(sample for process in row.samples_ns for sample in process)
+    side = "a" if verdict == GONE else "b"
+    times: dict[str, Any] = {"a_ns": None, "b_ns": None, f"{side}_ns": samples[len(samples) // 2]}
+    return ComparedRow(name, verdict, **times, **_counts(row, side))
 
 
-def _row(name: str, a: ProfileRow | None, b: ProfileRow | None, judge: Judge) -> ComparedRow:
-    if a is None or b is None:
-        only = a or b
-        assert only is not None
-        middle = sorted(only.samples_ns)[len(only.samples_ns) // 2]
-        if b is None:
-            return ComparedRow(
-                name, GONE, middle, None, share_a=only.share, calls_a=only.calls, samples_a=len(only.samples_ns)
-            )
-        return ComparedRow(
-            name, ADDED, None, middle, share_b=only.share, calls_b=only.calls, samples_b=len(only.samples_ns)
-        )
-    found = judge(a.samples_ns, b.samples_ns)
+def _row(name: str, a: ProfileRow, b: ProfileRow, found: SampleJudgement) -> ComparedRow:
     return ComparedRow(
         name,
         found.verdict,
@@ -170,11 +199,14 @@ def _row(name: str, a: ProfileRow | None, b: ProfileRow | None, judge: Judge) ->
         found.ratio.value,
         found.ratio.low,
         found.ratio.high,
-        a.share,
-        b.share,
-        a.calls,
-        b.calls,
-        len(a.samples_ns),
-        len(b.samples_ns),
-        found.samples_needed,
+        samples_needed=found.samples_needed,
+        runs_needed=found.runs_needed,
+        **_counts(a, "a"),
+        **_counts(b, "b"),
     )
+
+
+def _counts(row: ProfileRow, side: str) -> dict[str, Any]:
+    samples, processes = sum(map(len, row.samples_ns)), len(row.samples_ns)
+    known = {"share": row.share, "calls": row.calls, "samples": samples, "processes": processes}
+    return {f"{what}_{side}": value for what, value in known.items()}

@@ -6,27 +6,29 @@ Pure: a Run (with the baseline that was measured with it) goes in; docs/baseline
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from profkit.attribution.bottleneck import Bottleneck, LayerNumbers, bottleneck, transfer
-from profkit.attribution.kinds import AUXILIARY, BIAS, COPY, LOSS, REDUCE, RELU, REORDER, SOFTMAX
+from profkit.attribution.kinds import AUXILIARY, BIAS, COPY, LOSS, REDUCE, REORDER, SOFTMAX
 from profkit.attribution.networks.layer_dispatch import layer_dispatch
 from profkit.attribution.networks.operators import NO_LAYER, LayerPhase, Operators, operators_of
-from profkit.attribution.networks.threading_loss import threading_losses
-from profkit.capture.run import BUSY_LOAD, Run
+from profkit.attribution.networks.pool import threading_losses
+from profkit.capture.busy_machine import BUSY_LOAD
+from profkit.capture.run import Run
 from profkit.capture.schema import BACKWARD, FORWARD, NONE, OPTIMISER
 from profkit.capture.schema import COPY as COPY_PHASE
 from profkit.ops.networks import network_from_dict
 
 TRANSFERS = frozenset({COPY, REORDER})
 """Kinds that only move numbers from one place or layout to another."""
-WITHOUT_KERNEL = frozenset({BIAS, RELU, REDUCE})
-"""Kinds of what a backward pass does besides the products that native kernels exist for."""
+WITHOUT_KERNEL = frozenset({BIAS, REDUCE})
+"""Kinds of operators in a backward pass for which no native kernel exists, where no ReLU follows the bias."""
 IN_LAYERS = (FORWARD, BACKWARD, COPY_PHASE)
 """Phases whose operators, if they have a layer, are shown with it."""
 REST = "no operator running"
+_OF_BASELINE = ("native_ns", "native_key", "bound_ns", "native_bound_ns", "flops", "bytes")
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,10 @@ class LayerGap:
 
     @property
     def framework_ns(self) -> int:
-        """All of it."""
         return self.kernel_ns + self.auxiliary_ns + (self.dispatch_ns or 0)
 
     @property
     def step_ns(self) -> float:
-        """Per step."""
         return self.framework_ns / self.steps
 
     @property
@@ -86,7 +86,8 @@ class Outside:
 
     name: str
     ns: int
-    bound_ns: float | None = None  # of one step
+    bound_ns: float | None = None  # these two of one step
+    native_ns: float | None = None
 
 
 @dataclass(frozen=True)
@@ -104,24 +105,39 @@ class GapTable:
     """Native kernels in the table that are reference kernels, not tuned."""
     busy_load: float | None = None
     """The load average under which native kernels were timed, where that makes their times doubtful."""
+    disturbance: str = ""
+    """What makes the framework's times doubtful."""
 
 
 def layer_gaps(run: Run) -> GapTable:
     """The time recording of a run against its baseline; without one, native and bound are None."""
     operators = operators_of(run)
-    place = _OperatorPlaces(run.is_training)
     baseline = {(row["layer"], row["phase"]): row for row in run.baseline}
     dispatch = layer_dispatch(operators)
-    kinds = _kind_times(operators, place)
+
+    def place(operators: Operators, row: int) -> LayerPhase:
+        return _place(run, operators.text("layer", row), operators.text("phase", row))
+
+    kinds = _kind_times(operators, run)
     names = [layer.name for layer in network_from_dict(run.network).layers]
     keys = [(name, phase) for phase in IN_LAYERS for name in names]
-    # A compiler may fuse layers into one; such rows have no baseline of their own, but their time.
+    # A compiler may fuse layers into one; such rows have a time but no baseline.
     keys += [key for key in kinds if key not in keys and key[0] != NO_LAYER and key[1] in IN_LAYERS]
-    losses = threading_losses(run, operators, place.of)
+    losses = threading_losses(run, operators, place)
+    disturbance = run.disturbance()
     outermost = operators.rows[operators.above[operators.rows] == NONE].tolist()
-    calls = Counter(place.of(operators, row) for row in outermost)
+    calls = Counter(place(operators, row) for row in outermost)
     rows = [
-        _gap(key, kinds.get(key, {}), dispatch, losses.get(key), calls[key], operators.steps, baseline.get(key))
+        _gap(
+            key,
+            kinds.get(key, {}),
+            dispatch,
+            losses.get(key),
+            calls[key],
+            operators.steps,
+            baseline.get(key),
+            bool(disturbance),
+        )
         for key in keys
         if key in kinds or (dispatch or {}).get(key)
     ]
@@ -140,31 +156,24 @@ def layer_gaps(run: Run) -> GapTable:
         peak_bytes_per_s=peaks.get("peak_bytes_per_s"),
         reference_keys=tuple(sorted(key for key in keys_used if key.endswith("/reference"))),
         busy_load=_busy_load(run),
+        disturbance=disturbance,
     )
 
 
-class _OperatorPlaces:
-    """Layer and phase of operators; in inference a copy for a layer is part of its only pass, forward."""
-
-    def __init__(self, is_training: bool) -> None:
-        self._is_training = is_training
-
-    def of(self, operators: Operators, row: int) -> LayerPhase:
-        return self.moved(operators.text("layer", row), operators.text("phase", row))
-
-    def moved(self, layer: str, phase: str) -> LayerPhase:
-        return layer, FORWARD if phase == COPY_PHASE and layer and not self._is_training else phase
-
-
-def _kind_times(operators: Operators, place: _OperatorPlaces) -> dict[LayerPhase, dict[str, int]]:
+def _kind_times(operators: Operators, run: Run) -> dict[LayerPhase, dict[str, int]]:
     """Nanoseconds over all steps by layer and phase, and in these by kind."""
     found: dict[LayerPhase, dict[str, int]] = {}
     if not len(operators.rows):
         return found
     for (layer, phase, kind), per_step in operators.wall_by("layer", "phase", "kind").items():
-        times = found.setdefault(place.moved(layer, phase), {})
+        times = found.setdefault(_place(run, layer, phase), {})
         times[kind] = times.get(kind, 0) + int(per_step.sum())
     return found
+
+
+def _place(run: Run, layer: str, phase: str) -> LayerPhase:
+    """In inference a copy for a layer is part of its only pass, forward."""
+    return layer, FORWARD if phase == COPY_PHASE and layer and not run.is_training else phase
 
 
 def _gap(
@@ -175,6 +184,7 @@ def _gap(
     calls: int,
     steps: int,
     base: Mapping[str, Any] | None,
+    is_disturbed: bool,
 ) -> LayerGap:
     auxiliary_ns = sum(ns for kind, ns in kinds.items() if kind in AUXILIARY)
     dispatch_ns = None if dispatch is None else dispatch.get(key, 0)
@@ -189,7 +199,9 @@ def _gap(
     else:
         per_step = (framework_ns / steps, moved_ns / steps, None if dispatch_ns is None else dispatch_ns / steps)
         peaks = (base["peak_flops_per_s"], base["peak_bytes_per_s"])
-        held_back = bottleneck(LayerNumbers(*per_step, calls / steps, base["flops"], base["bytes"], *peaks))
+        held_back = bottleneck(
+            LayerNumbers(*per_step, calls / steps, base["flops"], base["bytes"], *peaks), is_disturbed
+        )
     return LayerGap(
         layer=key[0],
         phase=key[1],
@@ -201,13 +213,8 @@ def _gap(
         by_kind_ns=kinds,
         calls=calls,
         covered_ns=framework_ns - sum(ns for kind, ns in kinds.items() if kind in not_covered),
-        native_ns=known.get("native_ns"),
-        native_key=known.get("native_key"),
-        bound_ns=known.get("bound_ns"),
-        native_bound_ns=known.get("native_bound_ns"),
-        flops=known.get("flops"),
-        bytes=known.get("bytes"),
         bottleneck=held_back,
+        **{name: known.get(name) for name in _OF_BASELINE},
     )
 
 
@@ -225,12 +232,18 @@ def _outside(
             is_loss = kind in (LOSS, SOFTMAX) and layer == NO_LAYER
             name = OPTIMISER if phase == OPTIMISER else "loss" if is_loss else f"{phase or 'operators'}, no layer"
             found[name] = found.get(name, 0) + ns
-    bounds = {
-        "loss": _bound(baseline, (NO_LAYER, FORWARD), (NO_LAYER, BACKWARD)),
-        OPTIMISER: _bound(baseline, (NO_LAYER, OPTIMISER)),
-    }
-    names = [*bounds, *sorted(found.keys() - bounds.keys())]
-    return [Outside(name, found[name], bounds.get(name)) for name in names if name in found]
+    places = {"loss": ((NO_LAYER, FORWARD), (NO_LAYER, BACKWARD)), OPTIMISER: ((NO_LAYER, OPTIMISER),)}
+    names = [*places, *sorted(found.keys() - places.keys())]
+    return [
+        Outside(
+            name,
+            found[name],
+            _sum(baseline, places.get(name, ()), "bound_ns"),
+            _sum(baseline, places.get(name, ()), "native_ns"),
+        )
+        for name in names
+        if name in found
+    ]
 
 
 def _busy_load(run: Run) -> float | None:
@@ -239,6 +252,7 @@ def _busy_load(run: Run) -> float | None:
     return highest if cpus and highest > BUSY_LOAD * len(cpus) else None
 
 
-def _bound(baseline: Mapping[LayerPhase, Mapping[str, Any]], *keys: LayerPhase) -> float | None:
-    known = [baseline[key]["bound_ns"] for key in keys if key in baseline]
-    return float(sum(known)) if known else None
+def _sum(baseline: Mapping[LayerPhase, Mapping[str, Any]], keys: Sequence[LayerPhase], name: str) -> float | None:
+    """Of a number that all of these rows have."""
+    values = [baseline[key].get(name) for key in keys if key in baseline]
+    return None if not values or None in values else float(sum(value for value in values if value is not None))

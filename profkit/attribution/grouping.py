@@ -27,7 +27,7 @@ from profkit.attribution.kernels.names import KernelName, distinct_shorts, parse
 from profkit.attribution.networks.operators import Operators
 from profkit.attribution.titles import dense, joined_texts, thread_titles, titles
 from profkit.attribution.tree import is_in_tree
-from profkit.capture.schema import NONE, ActivityKind, Capture, Column, CopyDirection, Level, MemoryKind
+from profkit.capture.schema import NONE, ActivityKind, Capture, Column, CopyDirection, Level, MemoryKind, taken
 from profkit.errors import UsageError, check_names
 
 PATH_SEPARATOR = " > "
@@ -56,7 +56,7 @@ class Groups:
     parent: Column | None = None
     """What the sums of a range go into as well; None: the enclosing range's."""
     is_nested: bool = False
-    """Of ranges that lie in others of the same group each counts as a call."""
+    """Ranges nested in others of the same group each count as a call."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -72,16 +72,15 @@ class Groups:
             owner[rests] = self.of_range[shares.range[rests]]
         return owner
 
+    def sums(self, of_row: Column, values: Column) -> Column:
+        """Sums of the values of rows by group; rows without a group do not count."""
+        sums = np.zeros(len(self), np.int64)
+        known = of_row != NONE
+        np.add.at(sums, of_row[known], values[known])
+        return sums
 
-Key = Callable[[Any], Groups]
 
-
-@dataclass(frozen=True)
-class Grouping:
-    """One value of --by, with the key that it has on each clock."""
-
-    name: str
-    keys: Mapping[str, Key]
+GroupKey = Callable[[Any], Groups]
 
 
 # Ranges of a program, on the clock of threads.
@@ -94,7 +93,7 @@ def _by_name(shares: ThreadShares) -> Groups:
 
 def _by_path(shares: ThreadShares) -> Groups:
     of_range, names = titles(shares.capture, shares.is_shown)
-    of_range, ways = shares.tree.paths(of_range)
+    of_range, ways = shares.tree.paths(of_range, names)
     paths = [tuple(names[number] for number in way) for way in ways]
     return Groups([PATH_SEPARATOR.join(path) for path in paths], of_range, texts={"path": paths})
 
@@ -121,7 +120,7 @@ def _by_domain(shares: ThreadShares) -> Groups:
 # Operators of a network, on the clock of steps.
 
 
-def by_places(*columns: str) -> Key:
+def by_places(*columns: str) -> GroupKey:
     """`conv1/forward/Conv2D`: one or several of PLACES."""
 
     def title(operators: Operators, row: int) -> str:
@@ -175,7 +174,7 @@ def _common(operators: Operators, groups: Groups, column: str) -> list[str | Non
 
 
 def _by_launching(shares: DeviceShares) -> Groups:
-    """The innermost range, whatever it stands for; a step alone is not an operator."""
+    """The innermost range of any level except a step."""
     capture = shares.capture
     of_range, names = titles(capture, is_in_tree(capture) & (capture.ranges.level != Level.STEP))
     return _of_ranges(capture, names, of_range, is_nested=True)
@@ -201,13 +200,10 @@ def _by_place(capture: Capture, places: RangePlaces, column: Column) -> Groups:
 
 
 def _of_ranges(capture: Capture, names: list[str], of_range: Column, is_nested: bool = False) -> Groups:
-    place = capture.activities.range
-    of_activity = np.where(place == NONE, NONE, of_range[np.maximum(place, 0)] if len(of_range) else NONE)
-    return Groups(names, of_range, of_activity, is_nested=is_nested)
+    return Groups(names, of_range, taken(of_range, capture.activities.range), is_nested=is_nested)
 
 
 def _by_kernel(shares: DeviceShares) -> Groups:
-    """Everything that ran, by its name."""
     capture = shares.capture
     numbers, of_activity = _numbered(capture.activities.name)
     names = [capture.text(number) for number in numbers]
@@ -258,18 +254,7 @@ def _gemm_title(kernel: KernelName) -> str:
 
 def _by_copy(shares: DeviceShares) -> Groups:
     """Copies by direction and the kinds of memory at both ends, and sets."""
-    capture = shares.capture
-    activities = capture.activities
-    columns = (activities[name].tolist() for name in ("kind", "direction", "source_kind", "target_kind"))
-    rows: dict[str, int] = {}
-    row_of: dict[tuple[int, ...], int] = {}
-    of_activity = []
-    for key in zip(*columns):
-        if key not in row_of:
-            title = _copy_title(*key)
-            row_of[key] = rows.setdefault(title, len(rows)) if title else NONE
-        of_activity.append(row_of[key])
-    return Groups(list(rows), of_activity=np.array(of_activity, np.int64))
+    return _of_activities(shares.capture, ("kind", "direction", "source_kind", "target_kind"), _copy_title)
 
 
 def _copy_title(kind: int, direction: int, source: int, target: int) -> str:
@@ -284,23 +269,33 @@ def _copy_title(kind: int, direction: int, source: int, target: int) -> str:
 
 def _by_stream(shares: DeviceShares) -> Groups:
     """Device and stream; the process too, where several are known to use the device."""
-    capture = shares.capture
-    activities = capture.activities
-    columns = [activities[name].tolist() for name in ("device", "process", "stream")]
-    users = Counter(device for device, process in set(zip(*columns[:2])) if process != NONE)
-    rows: dict[str, int] = {}
-    of_activity = []
-    for device, process, stream in zip(*columns):
+    capture, activities = shares.capture, shares.capture.activities
+    pairs = set(zip(activities.device.tolist(), activities.process.tolist()))
+    users = Counter(device for device, process in pairs if process != NONE)
+
+    def title(device: int, process: int, stream: int) -> str:
         owner = f" process {capture.processes[process].pid}" if users[device] > 1 and process != NONE else ""
-        number = stream if stream != NONE else "?"
-        of_activity.append(rows.setdefault(f"{device_name(capture, device)}{owner} stream {number}", len(rows)))
-    return Groups(list(rows), of_activity=np.array(of_activity, np.int64))
+        return f"{device_name(capture, device)}{owner} stream {stream if stream != NONE else '?'}"
+
+    return _of_activities(capture, ("device", "process", "stream"), title)
 
 
 def _by_device(shares: DeviceShares) -> Groups:
     capture = shares.capture
-    devices, of_activity = _numbered(capture.activities.device, absent=None)
-    return Groups([device_name(capture, device, with_model=True) for device in devices], of_activity=of_activity)
+    return _of_activities(capture, ("device",), lambda device: device_name(capture, device, with_model=True))
+
+
+def _of_activities(capture: Capture, columns: Sequence[str], title: Callable[..., str]) -> Groups:
+    """By the titles of these columns' values; activities without a title are in no group."""
+    names: dict[str, int] = {}
+    numbers: dict[tuple[int, ...], int] = {}
+    of_activity = []
+    for values in zip(*(capture.activities[column].tolist() for column in columns)):
+        if values not in numbers:
+            name = title(*values)
+            numbers[values] = names.setdefault(name, len(names)) if name else NONE
+        of_activity.append(numbers[values])
+    return Groups(list(names), of_activity=np.array(of_activity, np.int64))
 
 
 def device_name(capture: Capture, device: int, with_model: bool = False) -> str:
@@ -311,45 +306,39 @@ def device_name(capture: Capture, device: int, with_model: bool = False) -> str:
     return f"GPU {device} {model}".rstrip() if with_model else f"GPU {device}"
 
 
-def _numbered(column: Column, absent: int | None = NONE) -> tuple[list[int], Column]:
-    """The distinct values without `absent`, and each entry's place among them."""
+def _numbered(column: Column) -> tuple[list[int], Column]:
+    """The distinct values without NONE, which is the least, and each entry's place among them."""
     values, inverse = np.unique(column, return_inverse=True)
-    kept = values.tolist()
-    if absent is None or absent not in kept:
-        return kept, inverse.astype(np.int64)
-    gone = kept.index(absent)
-    places = np.array([NONE if place == gone else place - (place > gone) for place in range(len(kept))], np.int64)
-    return [value for value in kept if value != absent], places[inverse]
+    kept: list[int] = values.tolist()
+    return (kept[1:], inverse - 1) if kept[:1] == [NONE] else (kept, inverse)
 
 
-GROUPINGS: Mapping[str, Grouping] = {
-    each.name: each
-    for each in (
-        Grouping("name", {THREADS: _by_name, STEPS: _by_operators_name}),
-        Grouping("path", {THREADS: _by_path}),
-        Grouping("thread", {THREADS: _by_thread, STEPS: _by_operators_thread}),
-        Grouping("category", {THREADS: _by_category}),
-        Grouping("domain", {THREADS: _by_domain}),
-        Grouping("kind", {STEPS: by_places("kind")}),
-        Grouping("type", {STEPS: by_places("type")}),
-        Grouping("operator", {STEPS: by_places("layer", "phase", "type"), DEVICES: _by_launching}),
-        Grouping("layer", {STEPS: by_places("layer"), DEVICES: _by_layer}),
-        Grouping("phase", {STEPS: by_places("phase"), DEVICES: _by_phase}),
-        Grouping("kernel", {DEVICES: _by_kernel}),
-        Grouping("launch", {DEVICES: _by_launch}),
-        Grouping("gemm", {DEVICES: _by_gemm}),
-        Grouping("copy", {DEVICES: _by_copy}),
-        Grouping("stream", {DEVICES: _by_stream}),
-        Grouping("device", {DEVICES: _by_device}),
-    )
+GROUPINGS: Mapping[str, Mapping[str, GroupKey]] = {
+    "name": {THREADS: _by_name, STEPS: _by_operators_name},
+    "path": {THREADS: _by_path},
+    "thread": {THREADS: _by_thread, STEPS: _by_operators_thread},
+    "category": {THREADS: _by_category},
+    "domain": {THREADS: _by_domain},
+    "kind": {STEPS: by_places("kind")},
+    "type": {STEPS: by_places("type")},
+    "operator": {STEPS: by_places("layer", "phase", "type"), DEVICES: _by_launching},
+    "layer": {STEPS: by_places("layer"), DEVICES: _by_layer},
+    "phase": {STEPS: by_places("phase"), DEVICES: _by_phase},
+    "kernel": {DEVICES: _by_kernel},
+    "launch": {DEVICES: _by_launch},
+    "gemm": {DEVICES: _by_gemm},
+    "copy": {DEVICES: _by_copy},
+    "stream": {DEVICES: _by_stream},
+    "device": {DEVICES: _by_device},
 }
+"""Values of --by, with the key that each has on a clock."""
 USUAL: Mapping[str, str] = {THREADS: "name", STEPS: "kind", DEVICES: "operator"}
-"""What a row is when nothing is asked for, by clock."""
+"""What a row is when nothing is chosen, by clock."""
 
 
 def groupings_on(clock: str) -> tuple[str, ...]:
     """The groupings that have a key on this clock, the usual one first."""
-    names = [name for name, grouping in GROUPINGS.items() if clock in grouping.keys]
+    names = [name for name, keys in GROUPINGS.items() if clock in keys]
     return (USUAL[clock], *(name for name in names if name != USUAL[clock]))
 
 
@@ -363,7 +352,7 @@ def groupings_of(capture: Capture) -> Mapping[str, str]:
 
 
 def choose_grouping(capture: Capture, by: str | None = None, clock: str | None = None) -> tuple[str, str]:
-    """The grouping that is meant, the default if none is named, and its clock; UsageError where there is none."""
+    """The named grouping, or the default, and its clock; UsageError if the capture does not have it."""
     clocks = clocks_of(capture)
     if clock is not None and clock not in clocks:
         raise UsageError(f"{capture.path or 'the capture'} has no time of {clock}, but of {' and of '.join(clocks)}")
@@ -373,13 +362,13 @@ def choose_grouping(capture: Capture, by: str | None = None, clock: str | None =
         return chosen, known[chosen]
     if chosen not in GROUPINGS:
         check_names("the capture", [chosen], known, "grouping")
-    told = "; ".join(warning for warning in capture.warnings if "GPU" in warning)
-    reasons = {STEPS: "it has no steps of a network", DEVICES: told or "nothing of a GPU was recorded"}
-    why = " and ".join(reasons[each] for each in GROUPINGS[chosen].keys if each in reasons)
+    about_gpu = "; ".join(warning for warning in capture.warnings if "GPU" in warning)
+    reasons = {STEPS: "it has no steps of a network", DEVICES: about_gpu or "no GPU was recorded"}
+    why = " and ".join(reasons[each] for each in GROUPINGS[chosen] if each in reasons)
     raise UsageError(f"{capture.path} has no table by {chosen}: {why}; its table can be by {', '.join(known)}")
 
 
 def group(shares: Shares, by: str) -> Groups:
     """Groups of one of GROUPINGS; UsageError when these shares have no such groups."""
     check_names(f"the time of {shares.clock}", [by], groupings_on(shares.clock), "grouping")
-    return GROUPINGS[by].keys[shares.clock](shares)
+    return GROUPINGS[by][shares.clock](shares)

@@ -53,7 +53,6 @@ class Metric:
 
     @property
     def column(self) -> str:
-        """Its name in tables."""
         return self.name.removesuffix("_ns")
 
     def recorder(self, clock: str, by: str) -> Callable[[Any, str], Any] | None:
@@ -62,7 +61,7 @@ class Metric:
         return made if self.by in ("", by) else None
 
     def values(self, usage: Usage, places: Sequence[int] | None = None) -> Sequence[Value]:
-        """What tables show of every row, or of these."""
+        """The shown values of every row, or of these."""
         if self.derived is not None:
             inputs = [find_metric(name).values(usage, places) for name in self.of]
             return [self.derive(usage, *row) for row in zip(*inputs)]
@@ -77,13 +76,12 @@ class Metric:
         return all(has for has, _ in inputs), self.derive(usage, *(value for _, value in inputs))
 
     def derive(self, usage: Usage, *values: Value) -> Value:
-        """The value that follows from others."""
         assert self.derived is not None
         return None if None in values else self.derived(usage, *values)
 
 
 def _own_time(rows: UsageRows) -> Sequence[Value]:
-    """Spans have no own time, and what only the pass for bytes has neither: such a row has a dash."""
+    """Spans, and rows that only the pass for bytes has, have no own time but a dash."""
     spans = rows.columns.get("span_calls") or repeat(0)
     known = zip(rows.column("exclusive_ns"), spans, rows.column("calls"))
     return [value if value or spans < calls else None for value, spans, calls in known]
@@ -123,7 +121,7 @@ _R, _O, _D = RangeSums, OperatorSums, DeviceSums
 METRICS: list[Metric] = [
     Metric(NAME, TEXT, threads=_names, steps=_names, devices=_names),
     Metric("calls", COUNT, SUM, "calls", "ranges and spans of this name", _R.time, _O.calls, _D.calls),
-    Metric("inclusive_ns", TIME, NESTED, "inclusive", "time with the ranges inside; recursion counts once",
+    Metric("inclusive_ns", TIME, NESTED, "inclusive", "time including the ranges inside; recursion counts once",
            _R.time, _O.inclusive, _D.inclusive),
     Metric("inclusive_share", PERCENT, NESTED, "incl %", "inclusive time as a share of the thread time",
            of=("inclusive_ns",), derived=_part_of_wall),
@@ -136,14 +134,14 @@ METRICS: list[Metric] = [
     Metric("open_calls", COUNT, SUM, "open", "of these: no end was recorded", _R.time),
     Metric("min_ns", TIME, NONE, "min", "shortest call", _R.time, devices=_D.duration),
     Metric("mean_ns", TIME, NONE, "mean", "mean duration of a call", _R.time, devices=_D.duration),
-    Metric("median_ns", TIME, NONE, "median", "the call in the middle", _R.time, devices=_D.duration),
+    Metric("median_ns", TIME, NONE, "median", "median duration of a call", _R.time, devices=_D.duration),
     Metric("max_ns", TIME, NONE, "max", "longest call", _R.time, devices=_D.duration),
     Metric("wall_ns", TIME, SUM, "thread", "by thread: from its first to its last known moment", _R.threads_wall,
            by="thread"),
     Metric("alloc_calls", COUNT, NESTED, "allocs", "allocations in these ranges and inside them",
            _R.bytes, devices=_D.bytes),
-    Metric("alloc_bytes", BYTES, NESTED, "alloc", "bytes asked for in these ranges and inside them", _R.bytes),
-    Metric("own_alloc_bytes", BYTES, SUM, "own alloc", "bytes asked for in these ranges themselves",
+    Metric("alloc_bytes", BYTES, NESTED, "alloc", "bytes requested in these ranges and inside them", _R.bytes),
+    Metric("own_alloc_bytes", BYTES, SUM, "own alloc", "bytes requested directly in these ranges",
            _R.bytes, devices=_D.bytes),
     Metric("live_bytes", BYTES, NESTED, "live", "of alloc: not yet freed when the range ended",
            _R.bytes, devices=_D.bytes),
@@ -155,7 +153,7 @@ METRICS: list[Metric] = [
     Metric("major_faults", COUNT, NESTED, "major", "major page faults", _R.counter),
     Metric("voluntary_switches", COUNT, NESTED, "waits", "voluntary context switches", _R.counter),
     Metric("involuntary_switches", COUNT, NESTED, "preempted", "involuntary context switches", _R.counter),
-    Metric("overhead_ns", TIME, NESTED, "overhead", "estimated cost of recording what is inside", _R.cost),
+    Metric("overhead_ns", TIME, NESTED, "overhead", "estimated cost of recording the ranges inside", _R.cost),
     Metric("kind", TEXT, steps=_texts, devices=_texts),
     Metric("layer", TEXT, steps=_texts),
     Metric("phase", TEXT, steps=_texts),
@@ -164,38 +162,39 @@ METRICS: list[Metric] = [
            passes=(TIME_PASS, PRIMITIVES_PASS)),
     Metric("requested_bytes", BYTES, SUM, "requested", "networks: allocated by the operators themselves; 0 B: in place",
            steps=_O.recorded, passes=(MEMORY_PASS,)),
-    Metric("temporary_bytes", BYTES, SUM, "temporary", "networks: of these, given back before the operator ended",
+    Metric("temporary_bytes", BYTES, SUM, "temporary", "networks: of these, freed before the operator ended",
            steps=_O.recorded, passes=(MEMORY_PASS,)),
     Metric("flops", FLOPS, SUM, "FLOP", "networks: by formula", steps=_O.work),
-    Metric("moved_bytes", BYTES, SUM, "moved", "networks: by formula, read and written at least", steps=_O.work),
-    Metric("gflops", NUMBER, SUM, "GFLOP/s", "networks: flops by own time", of=("flops", "exclusive_ns"),
+    Metric("moved_bytes", BYTES, SUM, "moved", "networks: by formula, least bytes read and written", steps=_O.work),
+    Metric("gflops", NUMBER, SUM, "GFLOP/s", "networks: flops per own time", of=("flops", "exclusive_ns"),
            derived=_ratio),
-    Metric("intensity", NUMBER, SUM, "FLOP/B", "networks: flops by bytes moved", of=("flops", "moved_bytes"),
+    Metric("intensity", NUMBER, SUM, "FLOP/B", "networks: flops per byte moved", of=("flops", "moved_bytes"),
            derived=_ratio),
     Metric("short", TEXT, devices=_texts),
     Metric("launches", COUNT, SUM, "launches", "GPU: kernels, copies and sets", devices=_D.launches),
-    Metric("device_ns", TIME, SUM, "GPU", "GPU: sum of their durations, overlaps and all", devices=_D.duration),
+    Metric("device_ns", TIME, SUM, "GPU", "GPU: sum of their durations, including overlaps", devices=_D.duration),
     Metric("device_share", PERCENT, SUM, "GPU %", "GPU: as a share of all GPU time", of=("device_ns",),
            derived=_part_of_device),
-    Metric("device_inclusive_ns", TIME, NESTED, "GPU incl", "GPU: with those of the ranges inside",
+    Metric("device_inclusive_ns", TIME, NESTED, "GPU incl", "GPU: including the ranges inside",
            devices=_D.device_inclusive),
     Metric("kernel_ns", TIME, SUM, "kernels", "GPU: of own, the GPU computes", devices=_D.part),
     Metric("auxiliary_ns", TIME, SUM, "auxiliary", "GPU: of own, a library's kernels for layout, padding, partial sums",
            devices=_D.part),
-    Metric("copy_ns", TIME, SUM, "copies", "GPU: of own, it copies or sets memory", devices=_D.part),
-    Metric("idle_ns", TIME, SUM, "idle", "GPU: of own, it is idle; the next four",
+    Metric("copy_ns", TIME, SUM, "copies", "GPU: of own, the GPU copies or sets memory", devices=_D.part),
+    Metric("idle_ns", TIME, SUM, "idle", "GPU: of own, the GPU is idle: sum of the next four",
            of=("exclusive_ns", "kernel_ns", "auxiliary_ns", "copy_ns"), derived=_idle),
-    Metric("queue_ns", TIME, SUM, "queue", "GPU: of idle, the launch was over but its work had not begun",
+    Metric("queue_ns", TIME, SUM, "queue", "GPU: of idle, the launch had returned, but its work had not begun",
            devices=_D.part),
     Metric("dispatch_ns", TIME, SUM, "dispatch", "GPU: of idle, the launching thread runs code of this row",
            devices=_D.part),
-    Metric("call_ns", TIME, SUM, "CUDA calls", "GPU: of idle, that thread is inside a CUDA call", devices=_D.part),
-    Metric("sync_ns", TIME, SUM, "sync", "GPU: of idle, that thread waits for the device", devices=_D.part),
+    Metric("call_ns", TIME, SUM, "CUDA calls", "GPU: of idle, the launching thread is inside a CUDA call",
+           devices=_D.part),
+    Metric("sync_ns", TIME, SUM, "sync", "GPU: of idle, the launching thread waits for the device", devices=_D.part),
     Metric("host_ns", TIME, SUM, "host", "GPU: time on the host without the ranges inside", devices=_D.host),
-    Metric("host_inclusive_ns", TIME, NESTED, "host incl", "GPU: time on the host with the ranges inside",
+    Metric("host_inclusive_ns", TIME, NESTED, "host incl", "GPU: time on the host including the ranges inside",
            devices=_D.host_inclusive),
     Metric("copy_bytes", BYTES, SUM, "copied", "GPU: bytes of copies and sets", devices=_D.copied),
-    Metric("copy_rate", NUMBER, NONE, "GB/s", "GPU: bytes copied by GPU time", of=("copy_bytes", "device_ns"),
+    Metric("copy_rate", NUMBER, NONE, "GB/s", "GPU: bytes copied per GPU time", of=("copy_bytes", "device_ns"),
            derived=_copy_rate),
 ]
 """In the order of JSON and CSV fields and of columns."""
@@ -203,5 +202,4 @@ METRICS: list[Metric] = [
 
 
 def find_metric(name: str) -> Metric:
-    """The metric of this name."""
     return next(metric for metric in METRICS if metric.name == name)

@@ -1,7 +1,7 @@
 """The passes of a run joined: the one place where rows of several captures meet, by their names.
 
-Time comes from the pass that records time; what another pass is good for (Metric.passes) comes from there, as a sum
-over as many steps. Rows that only the pass for bytes has come without time.
+Time comes from the pass that records time; other metrics (Metric.passes) come from their pass, as a sum over as many
+steps. Rows that only the pass for bytes has come without time.
 """
 
 from __future__ import annotations
@@ -13,22 +13,21 @@ from typing import Any
 import numpy as np
 
 from profkit.attribution.account import STEPS, Shares, StepShares, account
+from profkit.attribution.aggregation import usage
 from profkit.attribution.grouping import choose_grouping
 from profkit.attribution.metrics import MAX, MEMORY_PASS, METRICS, PRIMITIVES_PASS, TEXT, TIME_PASS, Metric
-from profkit.attribution.networks.operators import pass_of
-from profkit.attribution.networks.sums import listed
 from profkit.attribution.networks.work import operator_work
-from profkit.attribution.tables import usage
 from profkit.attribution.usage import NAME, Usage, UsageRows, largest_first
 from profkit.capture.run import Run
 from profkit.capture.schema import Capture
+from profkit.errors import listed
 
 _WITHOUT_TIME = {"calls": 0, "inclusive_ns": 0, "exclusive_ns": 0}
 
 
 def main_capture(opened: Capture | Run) -> Capture:
     """A capture itself; of a run the pass for time."""
-    return pass_of(opened) if isinstance(opened, Run) else opened
+    return opened.recorded() if isinstance(opened, Run) else opened
 
 
 def usage_of(
@@ -48,8 +47,7 @@ def usage_of(
 
 
 def run_usage(run: Run, by: str | None = None) -> Usage:
-    """Time, bytes and work of the recorded steps."""
-    time = pass_of(run)
+    time = run.recorded()
     tables: dict[str, Usage] = {}
     for measure in (TIME_PASS, MEMORY_PASS, PRIMITIVES_PASS):
         capture = run.capture(measure)
@@ -57,7 +55,8 @@ def run_usage(run: Run, by: str | None = None) -> Usage:
             tables[measure] = tables[TIME_PASS]
         elif capture is not None:
             tables[measure] = usage(_shares(run, capture), by)
-    if MEMORY_PASS in tables and not _has_bytes(tables[MEMORY_PASS]):
+    memory = tables.get(MEMORY_PASS)
+    if memory and memory.totals.get("requested_bytes") is None and memory.totals["peak_bytes"] is None:
         del tables[MEMORY_PASS]
     joined, only_in_memory = _joined(tables)
     notes = (*_pass_notes(run, tables, only_in_memory), *joined.notes)
@@ -70,12 +69,8 @@ def _shares(run: Run, capture: Capture) -> Shares:
     return replace(shares, work=operator_work(run, shares.operators)) if TIME_PASS in capture.measures else shares
 
 
-def _has_bytes(table: Usage) -> bool:
-    return table.totals.get("requested_bytes") is not None or table.totals["peak_bytes"] is not None
-
-
 def _joined(tables: Mapping[str, Usage]) -> tuple[Usage, list[str]]:
-    """The table for time with what other passes are good for, and the rows that only the pass for bytes has."""
+    """The table for time with the metrics of the other passes, and the rows that only the pass for bytes has."""
     time, memory = tables[TIME_PASS], tables.get(MEMORY_PASS)
     extra = _only_with_bytes(memory, time) if memory and _is_joined(memory, time) else []
     rows, totals, values = dict(time.rows.columns), dict(time.totals), dict(time.remainders[0].values)
@@ -103,13 +98,13 @@ def _joined(tables: Mapping[str, Usage]) -> tuple[Usage, list[str]]:
 
 
 def _source(metric: Metric, tables: Mapping[str, Usage]) -> Usage | None:
-    """The first pass of those that are good for it which has it."""
+    """The first of its passes that has the metric."""
     known = [tables[measure] for measure in metric.passes if measure in tables]
     return next((table for table in known if metric.name in table.rows.columns), known[0] if known else None)
 
 
 def _is_joined(table: Usage, time: Usage) -> bool:
-    """The threads of two passes have nothing to do with each other."""
+    """The threads of two passes are unrelated."""
     return table is time or table.by != "thread"
 
 
@@ -120,27 +115,29 @@ def _only_with_bytes(memory: Usage, time: Usage) -> list[str]:
 
 
 def _scaled(metric: Metric, value: Any, source: Usage, time: Usage) -> Any:
-    """A sum over the steps of one pass as one over those of another; a peak is no sum."""
+    """A sum over the steps of one pass as one over those of another; a peak is not a sum."""
     if value is None or metric.adds == MAX or source.steps == time.steps or not source.steps:
         return value
     return round(value * (time.steps or 0) / source.steps)
 
 
 def _pass_notes(run: Run, tables: Mapping[str, Usage], only_in_memory: Sequence[str]) -> list[str]:
-    """What comes from where: the steps of another pass may have been slower, and so may its helper threads."""
+    """Which pass provided what: the steps of another pass, and its helper threads, may have been slower."""
     notes = []
     time, primitives = tables[TIME_PASS], tables.get(PRIMITIVES_PASS)
     is_of_other = primitives is not None and _is_joined(primitives, time) and "pool_cpu_ns" in primitives.rows.columns
     if is_of_other and "pool_cpu_ns" not in time.rows.columns:
-        there, here = (f"{_median_ms(pass_of(run, measure)):.3g} ms" for measure in (PRIMITIVES_PASS, TIME_PASS))
-        notes.append(f"pool CPU is of another pass, whose steps took {there} (median), those of the times {here}")
+        there, here = (f"{_median_ms(run.recorded(measure)):.3g} ms" for measure in (PRIMITIVES_PASS, TIME_PASS))
+        notes.append(
+            f"pool CPU is from another pass, whose steps took {there} (median); those of the pass for time took {here}"
+        )
     if MEMORY_PASS not in tables:
         notes.append("bytes were not recorded")
     elif tables[MEMORY_PASS] is not time:
-        sources = pass_of(run).recorder, pass_of(run, MEMORY_PASS).recorder
+        sources = run.recorded().recorder, run.recorded(MEMORY_PASS).recorder
         notes.append(f"two passes over the steps: time by {sources[0]}, bytes by {sources[1]}, joined by row")
     if only_in_memory:
-        notes.append(f"only in the pass for bytes, hence without time: {listed(only_in_memory)}")
+        notes.append(f"only in the pass for bytes, without time: {listed(only_in_memory)}")
     return notes
 
 

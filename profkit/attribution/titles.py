@@ -1,4 +1,4 @@
-"""Names of ranges and threads, each text once: a capture in, numbers per row and the texts that they stand for out."""
+"""Names of ranges and threads, each text once: a capture in, numbers per row and their texts out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from profkit.capture.schema import NONE, Capture, Column
 
-# Up to so many times the number of rows, a table of all possible keys beats sorting.
+# Up to this multiple of the number of rows, a table of all possible keys is faster than sorting.
 _DENSE_KEYS = 8
 
 

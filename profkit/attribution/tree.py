@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from profkit import _core
+from profkit.capture.nesting import rows_by_thread
 from profkit.capture.schema import Capture, Column, RangeKind
+from profkit.errors import CaptureError
+
+LONGEST_PATHS, LONGEST_PATH = 16 << 20, 10_000
+"""Limit of the characters of all paths together: a constant, and one for each range."""
+_BESIDE_NAME = 3
 
 
 @dataclass(frozen=True)
@@ -17,14 +24,21 @@ class Tree:
     table: _core.RangeTable
     own_ns: Column  # int64; 0 for spans and marks
 
-    @property
-    def counts(self) -> tuple[Column, Column]:
-        """How many ranges and spans were recorded directly in each range, and at any depth."""
-        return self.table.counts_inside()
+    def paths(self, title: Column, names: Sequence[str]) -> tuple[Column, list[tuple[int, ...]]]:
+        """Path per row, and each path as the numbers of its titles from the outermost on; title -1 has path -1.
 
-    def paths(self, title: Column) -> tuple[Column, list[tuple[int, ...]]]:
-        """Path per row, and each path as the numbers of its titles from the outermost on; title -1 has path -1."""
+        CaptureError when the paths, written out, were much longer than the capture: each names all that is above it.
+        """
         of_row, parent, last = self.table.paths(title)
+        lengths: list[int] = []
+        for above, number in zip(parent.tolist(), last.tolist()):
+            lengths.append((lengths[above] if above >= 0 else 0) + _BESIDE_NAME + len(names[number]))
+        total, most = sum(lengths), LONGEST_PATHS + LONGEST_PATH * len(title)
+        if total > most:
+            raise CaptureError(
+                f"its paths of ranges in ranges would take {total:,} characters, more than {most:,}: "
+                "they are too deep, or their names too long"
+            )
         ways: list[tuple[int, ...]] = []
         # A path's parent was found before it, so one look back is enough.
         for above, number in zip(parent.tolist(), last.tolist()):
@@ -44,7 +58,7 @@ def tree_of(capture: Capture) -> Tree:
         end_ns=ranges.end_ns,
         threads=len(capture.threads),
     )
-    # The tracer's ranges nest; those of others may overlap: there each moment is that of the range that began last.
+    # The tracer's ranges nest; those of others may overlap: there each moment belongs to the range that began last.
     return Tree(table, table.own_times() if ranges.has("source") else own_times(capture))
 
 
@@ -52,9 +66,7 @@ def own_times(capture: Capture) -> Column:
     """Time of every range without the ranges inside it, or that began in it; 0 for spans and marks."""
     ranges = capture.ranges
     own = np.zeros(len(ranges), np.int64)
-    rows = np.flatnonzero(is_in_tree(capture))
-    threads, begins = np.unique(ranges.thread[rows], return_index=True)
-    for mine in np.split(rows, begins[1:]) if len(threads) else ():
+    for mine in rows_by_thread(ranges).values():
         starts, ends, owners = innermost_pieces(mine, ranges.start_ns[mine], ranges.end_ns[mine])
         np.add.at(own, owners, ends - starts)
     return own
@@ -92,6 +104,6 @@ def is_in_tree(capture: Capture) -> Column:
 
 
 def is_mark(capture: Capture) -> Column:
-    """Rows that are instants: they have no time and stand in no table."""
+    """Rows that are instants: they have no time and are in no table."""
     marks: Column = capture.ranges.kind == np.uint8(RangeKind.MARK)
     return marks

@@ -23,7 +23,7 @@ class UsageRow:
         self._values = {name: column[place] for name, column in columns.items()}
 
     def __getattr__(self, name: str) -> Any:
-        from profkit.attribution.metrics import METRICS  # which stands above this module
+        from profkit.attribution.metrics import METRICS  # which imports this module
 
         if not any(metric.name == name and metric.derived is None for metric in METRICS):
             raise AttributeError(f"no metric {name!r} is recorded")
@@ -42,7 +42,7 @@ class UsageRows(Sequence[UsageRow]):
     """Rows kept as columns: a capture may have hundreds of thousands, and a row is made only when looked at."""
 
     def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Columns by the names of metrics, all of one length; what is not there was not recorded."""
+        """Columns by the names of metrics, all of one length; a missing one was not recorded."""
         self.columns = dict(columns)
 
     def column(self, name: str) -> Sequence[Any]:
@@ -51,7 +51,7 @@ class UsageRows(Sequence[UsageRow]):
         return [None] * len(self) if given is None else given
 
     def sum(self, name: str) -> Any:
-        """Of one metric, without what is not known; None where nothing is."""
+        """Of one metric, without unknown values; None if there is none."""
         known = [value for value in self.columns.get(name, ()) if value is not None]
         return sum(known) if known else None
 
@@ -94,7 +94,7 @@ class Remainder:
 
     name: str
     values: Mapping[str, Value]
-    """By metric. A time of None cannot be told from the other remainders, which have it."""
+    """By metric. A time of None cannot be distinguished from the other remainders, which have it."""
 
     @property
     def time_ns(self) -> Any:
@@ -119,11 +119,11 @@ class Usage:
     totals: Mapping[str, Value]
     """Of the whole, by metric, where that is not the sum of rows and remainders; None: not recorded."""
     steps: int | None = None
-    """Times, bytes, calls and flops are sums over so many steps."""
+    """Times, bytes, calls and flops are sums over this number of steps."""
     devices: int | None = None
-    """wall_ns is the wall clock of so many GPUs together; 0: of threads, no GPU did anything."""
+    """wall_ns is the wall clock of this number of GPUs together; 0: of threads, no GPU did anything."""
     parts: Mapping[str, int] | None = None
-    """What wall_ns went into, where a clock has several parts of own time; they sum to it."""
+    """The parts of wall_ns, where a clock has several; they sum to it."""
     marks: tuple[MarkCount, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader of the numbers must know."""
@@ -144,7 +144,7 @@ class Usage:
 
     @property
     def total_alloc_bytes(self) -> Any:
-        """Bytes asked for in all; None: not recorded."""
+        """Bytes requested in total; None: not recorded."""
         return self.totals.get(self._asked)
 
     @property

@@ -19,7 +19,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from profkit.capture.checked_json import LONGEST, check, made, parse_json
+from profkit.capture.checked_json import LONGEST, check, made, open_file, parse_json
 from profkit.capture.importers.unzipping import most_bytes
 from profkit.capture.schema import (
     NONE,
@@ -45,7 +45,7 @@ MOST_DEEP = 1000
 _COLUMNS = "columns"
 _RECORDS: Mapping[str, type[Any]] = {"processes": Process, "devices": Device}
 _DIRECTORY_END = struct.Struct("<4s4H2LH")
-_LOCATOR_BYTES = 20  # of what stands before that end where another end, for files above 4 GiB, counts
+_LOCATOR_BYTES = 20  # of the record before it that points to the end record of files above 4 GiB
 _MOST_DIRECTORY = 1 << 20
 _DAMAGE = (
     EOFError, KeyError, ValueError, TypeError, IndexError, OverflowError, RuntimeError, struct.error,
@@ -68,9 +68,9 @@ class _Facts(TypedDict, total=False):
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[zipfile.ZipFile]:
-    """The archive to read from, its sizes checked before anything is unpacked; ValueError for whatever is wrong."""
+    """The archive to read from, its sizes checked before anything is unpacked; ValueError for any damage."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             size = os.fstat(file.fileno()).st_size
             file.seek(max(0, size - _DIRECTORY_END.size - _LOCATOR_BYTES))
             _check_directory(file.read(_DIRECTORY_END.size + _LOCATOR_BYTES))
@@ -108,7 +108,7 @@ def content(archive: zipfile.ZipFile, name: str) -> bytes:
     with archive.open(entry) as stream:
         data = stream.read(entry.file_size)
         if len(data) != entry.file_size or stream.read(1):
-            raise ValueError(f"{name} has another size than the archive says")
+            raise ValueError(f"{name} does not have the size given in the archive")
     return data
 
 
@@ -195,7 +195,7 @@ def _column(data: bytes, dtype: np.dtype[Any]) -> Column:
 
 
 def _sound(capture: Capture) -> Capture:
-    """The capture, when its tables fit together: whoever reads them need not look for wild rows."""
+    """The capture, after checking that its tables are consistent: readers need not check row numbers again."""
     sizes = {STRINGS: len(capture.strings), "processes": len(capture.processes)}
     sizes |= {name: len(getattr(capture, name)) for name in TABLES}
     for name in TABLES:
@@ -205,7 +205,9 @@ def _sound(capture: Capture) -> Capture:
             if table.has(column) and len(values) and not (values.min() >= NONE and values.max() < sizes[target]):
                 raise ValueError(f"column {column} of {name} names something that is not there")
         for item in fields(table):
-            _check_values(table[item.name], item.metadata["kinds"], f"column {item.name} of {name}")
+            kinds = item.metadata["kinds"]
+            known = (*map(int, kinds), item.metadata["absent"]) if kinds else ()
+            _check_values(table[item.name], known, f"column {item.name} of {name}")
         if isinstance(table, Ranges | Steps | Calls | Activities) and (table.end_ns < table.start_ns).any():
             raise ValueError(f"a row of {name} ends before it starts")
     for process in capture.processes:

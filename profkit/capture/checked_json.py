@@ -1,18 +1,21 @@
-"""JSON of files that nobody vouches for: text in, values out whose size, nesting and types were checked.
+"""JSON of untrusted files: text in, values out whose size, nesting and types were checked.
 
 Worker side: standard library only.
 """
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import MISSING, fields
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, BinaryIO, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 LONGEST = 16 << 20
 """Characters of one document or value; texts and numbers take up to about 12 bytes for each of them."""
@@ -24,15 +27,18 @@ _DIGITS = 19
 Made = TypeVar("Made")
 
 
-def parse_json(data: bytes) -> Any:
-    """The document's value; ValueError when it is too long, too deep or not JSON in UTF-8."""
+def parse_json(data: bytes, number: Callable[[str], Any] | None = None) -> Any:
+    """The document's value; ValueError when it is too long, too deep or not JSON in UTF-8.
+
+    `number` reads whole numbers, in place of `whole_number`.
+    """
     if len(data) > LONGEST:
         raise ValueError(f"its JSON has {len(data):,} bytes, more than {LONGEST:,}")
     if data.count(b"[") + data.count(b"{") > MOST_BRACKETS:
         raise ValueError(f"its JSON has more than {MOST_BRACKETS:,} lists and objects")
     try:
         with nothing_collected():
-            return checked(json.loads(data.decode("utf-8"), parse_int=whole_number))
+            return checked(json.loads(data.decode("utf-8"), parse_int=number or whole_number))
     except RecursionError:
         raise ValueError("it is nested too deep") from None
 
@@ -49,10 +55,28 @@ def nothing_collected() -> Iterator[None]:
             gc.enable()
 
 
-def read_json(path: str | os.PathLike[str]) -> Any:
+def open_file(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file to be read; OSError for a pipe, which may be waited for for ever, and a device, which has no end."""
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is not a regular file; copy it into one first")
+    return file
+
+
+def read_json(path: str | os.PathLike[str], number: Callable[[str], Any] | None = None) -> Any:
     """The value in a file; ValueError likewise, OSError when it cannot be read."""
-    with open(path, "rb") as file:
-        return parse_json(file.read(LONGEST + 1))
+    with open_file(path) as file:
+        return parse_json(file.read(LONGEST + 1), number)
+
+
+def read_kept(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The object in a file of the cache folder, which can be made again: empty where it is missing or damaged."""
+    try:
+        found = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def whole_number(text: str) -> int:
@@ -100,10 +124,11 @@ def made(kind: type[Made], values: Any, place: str, *, finite: bool = True, **kn
             raise ValueError(f"{place} has the unknown field {shortened(name)}")
         check(value, types[name], f"{place} has {name}", finite=finite)
         given[name] = tuple(value) if get_origin(types[name]) is tuple else value
-    try:
-        return kind(**given, **known)
-    except TypeError as error:
-        raise ValueError(f"{place}: {str(error).rpartition('() ')[2]}") from None
+    needed = (item.name for item in fields(kind) if item.default is MISSING and item.default_factory is MISSING)  # type: ignore[arg-type]
+    missing = [name for name in needed if name not in given and name not in known]
+    if missing:
+        raise ValueError(f"{place} has no {', '.join(missing)}")
+    return kind(**given, **known)
 
 
 def check(value: Any, wanted: Any, what: str, *, finite: bool = True) -> None:

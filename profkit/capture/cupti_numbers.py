@@ -1,4 +1,4 @@
-"""What CUPTI's numbers mean: of copies, of kinds of memory, of its own costs."""
+"""CUPTI's numbers for copies, kinds of memory and its own overhead, which Nsight Systems uses too."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 from profkit.capture.schema import NONE, ActivityKind, Column, CopyDirection, MemoryKind
 
 DIRECTIONS = {
-    **dict.fromkeys((1, 3), CopyDirection.HOST_TO_DEVICE),
-    **dict.fromkeys((2, 4), CopyDirection.DEVICE_TO_HOST),
-    **dict.fromkeys((5, 6, 7, 8), CopyDirection.DEVICE_TO_DEVICE),
+    # From 11 on: Nsight's copies of unified memory.
+    **dict.fromkeys((1, 3, 11), CopyDirection.HOST_TO_DEVICE),
+    **dict.fromkeys((2, 4, 12), CopyDirection.DEVICE_TO_HOST),
+    **dict.fromkeys((5, 6, 7, 8, 13), CopyDirection.DEVICE_TO_DEVICE),
     9: CopyDirection.HOST_TO_HOST,
     10: CopyDirection.PEER_TO_PEER,
 }
@@ -32,7 +33,7 @@ OVERHEADS = {
     4 << 16: "modules are loaded",
     5 << 16: "functions are loaded",
     6 << 16: "the command buffer is full",
-    7 << 16: "CUPTI asks for a buffer",
+    7 << 16: "CUPTI requests a buffer",
 }
 _WORDS = {
     CopyDirection.HOST_TO_DEVICE: "HtoD",
@@ -41,14 +42,12 @@ _WORDS = {
     CopyDirection.PEER_TO_PEER: "PtoP",
     CopyDirection.HOST_TO_HOST: "HtoH",
 }
-_LARGEST_BYTES = 255  # of the columns with CUPTI's numbers
 
 
 def translated(numbers: Column, meanings: Mapping[int, int], other: int) -> Column:
     """What the numbers mean; those without a meaning are `other`."""
-    table = np.full(_LARGEST_BYTES + 1, other, np.int8)
-    table[list(meanings)] = list(meanings.values())
-    return table[numbers]
+    known, place = np.unique(numbers, return_inverse=True)
+    return np.array([meanings.get(number, other) for number in known.tolist()], np.int8)[place]
 
 
 def name_of_copy(kind: int, direction: int, source: int, target: int) -> str:

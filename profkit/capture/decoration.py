@@ -15,7 +15,7 @@ from profkit._core import scope, scoped_function
 
 
 def decorate(name: scope, function: Any) -> Any:
-    """Called by `scope.__call__`; TypeError for what is not a function."""
+    """Called by `scope.__call__`; TypeError for anything but a function."""
     if isinstance(function, (classmethod, staticmethod)):
         return type(function)(decorate(name, function.__func__))
     if isinstance(function, type) or not callable(function):

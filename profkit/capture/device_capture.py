@@ -1,9 +1,9 @@
-"""What a GPU did in a traced program: columns of the reader in, tables of a Capture on its clock out.
+"""GPU records of a traced program: columns of the reader in, tables of a Capture on its clock out.
 
 Two passes, since CUPTI promises no order: calls find their ranges first, then kernels, copies and memory their calls.
-A call belongs to the range that CUPTI was told about when it began. Without that, it belongs to the innermost range on
-its thread that was open at its time and had begun before CUPTI was told of any: a later one would have been told, and
-two clocks cannot say whether it ended just before the call. What finds nothing stays without a range, and is counted.
+A call belongs to the range that was announced to CUPTI when it began. Without that, it belongs to the innermost range
+on its thread that was open at its time and had begun before the first announcement: a later one would have been
+announced, and two clocks cannot decide whether it ended just before the call. Calls without a match are counted.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import numpy as np
 
 from profkit import _core
 from profkit.capture.cupti_numbers import DIRECTIONS, MEMORY_KINDS, OVERHEADS, name_of_copy, translated
-from profkit.capture.cupti_pools import memory_pools
 from profkit.capture.importers.range_levels import level_of_annotation, level_of_operator
-from profkit.capture.nesting import OpenRanges, time_order
+from profkit.capture.nesting import OpenRanges, climbed, time_order
 from profkit.capture.schema import (
     NONE,
     Activities,
@@ -34,15 +33,17 @@ from profkit.capture.schema import (
     Ranges,
     Source,
     Threads,
+    taken,
 )
 from profkit.capture.trace_tables import LARGEST, launches_of
 
 LATEST_NS = np.iinfo(np.int64).max
 Columns = Mapping[str, Column]
+_MADE, _DESTROYED, _TRIMMED = 1, 2, 3  # as CUPTI numbers what happens to a memory pool
 
 
 def with_device(capture: Capture, device: Mapping[str, Columns], counts: Sequence[Mapping[str, int]]) -> Capture:
-    """The capture with what its GPUs did; the same where nothing was recorded. `counts` are those of each process."""
+    """The capture with its GPU records; unchanged without any. `counts` are those of each process."""
     return _Maker(capture, device, counts).made() if any(each["entries"] for each in counts) else capture
 
 
@@ -73,7 +74,7 @@ class _Maker:
         )
 
     def _ranges(self) -> Ranges:
-        """With what each stands for, told by its name."""
+        """With the level of each, by its name."""
         table = self._capture.ranges
         titles, title_of = _distinct(table.domain, table.name, table.source)
         levels = [_level(self._title(domain, name), source) for domain, name, source in titles]
@@ -94,13 +95,17 @@ class _Maker:
         order = time_order(raw["start_ns"], raw["end_ns"])
         thread, start_ns, process = thread[order], raw["start_ns"][order], raw["process"][order]
         is_range = ranges.kind == np.uint8(RangeKind.RANGE)
-        told = raw["token_range"][order]
+        announced = raw["token_range"][order]
         # Spans have no children: what is launched while one is open belongs to the range around it.
-        told = np.append(np.where(is_range, np.arange(len(ranges), dtype=np.int32), ranges.parent), NONE)[told]
+        nearest = np.append(np.where(is_range, np.arange(len(ranges), dtype=np.int32), ranges.parent), NONE)
+        announced = nearest[announced]
         seen = OpenRanges(ranges).at(thread, start_ns)
         # A token whose range is not in the file says that some range was open.
-        since_ns = np.where(raw["has_token"][order], LATEST_NS, self._told_since(told, process, ranges)[process])
-        untold = _untold(seen, ranges, since_ns)
+        since_ns = np.where(
+            raw["has_token"][order], LATEST_NS, self._first_announced(announced, process, ranges)[process]
+        )
+        starts_ns = np.append(ranges.start_ns, 0)
+        earlier = climbed(seen, ranges.parent, lambda row: starts_ns[row] >= since_ns)
         calls = Calls(
             thread=thread,
             start_ns=start_ns,
@@ -108,25 +113,25 @@ class _Maker:
             name=raw["name"][order],
             process=process,
             correlation=raw["correlation"][order],
-            range=np.where(told == NONE, untold, told),
+            range=np.where(announced == NONE, earlier, announced),
             return_code=raw["return_code"][order],
             is_driver=raw["is_driver"][order],
         )
         found_by = {
-            "calls in the range that CUPTI was told": int(np.count_nonzero(told != NONE)),
-            "calls in the range open at their time": int(np.count_nonzero((told == NONE) & (untold != NONE))),
-            "calls in no range": int(np.count_nonzero((told == NONE) & (untold == NONE))),
+            "calls in the range announced to CUPTI": int(np.count_nonzero(announced != NONE)),
+            "calls in the range open at their time": int(np.count_nonzero((announced == NONE) & (earlier != NONE))),
+            "calls in no range": int(np.count_nonzero((announced == NONE) & (earlier == NONE))),
             "calls of which both were known and differ": int(
-                np.count_nonzero((told != NONE) & (seen != NONE) & (told != seen))
+                np.count_nonzero((announced != NONE) & (seen != NONE) & (announced != seen))
             ),
         }
         return calls, found_by
 
-    def _told_since(self, told: Column, process: Column, ranges: Ranges) -> Column:
-        """When CUPTI was first told of a range, by process; never, where it dropped records: a token may be missing."""
+    def _first_announced(self, announced: Column, process: Column, ranges: Ranges) -> Column:
+        """Start of the first announced range, by process; never if CUPTI dropped records: tokens may be missing."""
         since = np.full(len(self._capture.processes), LATEST_NS)
-        is_told = told != NONE
-        np.minimum.at(since, process[is_told], ranges.start_ns[told[is_told]])
+        is_announced = announced != NONE
+        np.minimum.at(since, process[is_announced], ranges.start_ns[announced[is_announced]])
         dropped = [each["dropped_by_cupti"] + each["dropped_too_slow"] for each in self._counts]
         since[np.flatnonzero(dropped)] = LATEST_NS
         return since
@@ -134,7 +139,7 @@ class _Maker:
     def _threads(self) -> tuple[Threads, Column]:
         """The threads with those that only made calls, and the thread of each call.
 
-        The system uses a number again: of several threads the last that had begun is meant.
+        The system reuses thread ids: of several threads with one id, the last that had begun counts.
         """
         table, calls = self._capture.threads, self._device["calls"]
         known: dict[tuple[int, int], list[int]] = {}
@@ -172,7 +177,7 @@ class _Maker:
         made["target_kind"][is_kernel] = NONE
         made["name"] = self._activity_names(made, is_kernel)
         made["call"] = launches_of(made, calls)
-        made["range"] = np.append(calls.range, NONE)[made["call"]]
+        made["range"] = taken(calls.range, made["call"])
         return Activities(**made)
 
     def _activity_names(self, made: Columns, is_kernel: Column) -> Column:
@@ -191,11 +196,10 @@ class _Maker:
         made.pop("correlation")
         made["kind"] = translated(made["kind"], MEMORY_KINDS, MemoryKind.OTHER)
         made["pool"] = made["pool"].astype(np.int64)
-        made["range"], made["thread"] = (np.append(column, NONE)[call] for column in (calls.range, calls.thread))
+        made["range"], made["thread"] = (taken(column, call) for column in (calls.range, calls.thread))
         return MemoryEvents(**made)
 
     def _kernel_names(self, texts: Column) -> Column:
-        """CUPTI has the names as the compiler made them."""
         known, place = _distinct(texts)
         written = ["" if text == NONE else self._strings[text] for (text,) in known]
         said = _core.demangle_names(written)
@@ -204,7 +208,7 @@ class _Maker:
         return made
 
     def _devices(self) -> tuple[Device, ...]:
-        """Each device once, though every process tells of it."""
+        """Each device once, though every process reports it."""
         renamed = {
             "compute_major": "capability_major",
             "compute_minor": "capability_minor",
@@ -237,24 +241,13 @@ class _Maker:
             "cut records": total("cut_records"),
             "unfinished work": total("unfinished"),
             "clock_error_ns": max((each["clock_error_ns"] for each in self._counts), default=NONE),
-            "memory_pools": memory_pools(self._device["pools"]),
+            "memory_pools": _memory_pools(self._device["pools"]),
             "overhead_ns": {OVERHEADS.get(kind, f"kind {kind}"): value for kind, value in kinds.items()},
             "cupti": [process.description.get("cupti") for process in self._capture.processes],
         }
 
 
-def _untold(row: Column, ranges: Ranges, since_ns: Column) -> Column:
-    """The innermost of these ranges and their parents that had begun before `since_ns`."""
-    row = row.copy()
-    while True:
-        is_told = np.flatnonzero((row != NONE) & (np.append(ranges.start_ns, 0)[row] >= since_ns))
-        if not len(is_told):
-            return row
-        row[is_told] = ranges.parent[row[is_told]]
-
-
 def _appended(table: Threads, more: Threads) -> Threads:
-    """Rows of both."""
     if not len(more):
         return table
     return Threads(**{field.name: np.concatenate((table[field.name], more[field.name])) for field in fields(Threads)})
@@ -272,3 +265,30 @@ def _distinct(*columns: Column) -> tuple[list[tuple[int, ...]], Column]:
     together = np.stack([column.astype(np.int64) for column in columns])
     rows, place = np.unique(together, axis=1, return_inverse=True)
     return [tuple(row) for row in rows.T.tolist()], place.ravel()
+
+
+def _memory_pools(pools: Columns) -> list[dict[str, Any]]:
+    """For each pool of each process the most it reserved of the device's memory, how much of that allocations used at
+    most, and what happened to it."""
+    if not len(pools["address"]):
+        return []
+    keys = np.stack([pools[name].astype(np.uint64) for name in ("process", "device", "address")])
+    _, pool_of, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
+    rows_of_each = np.split(np.argsort(pool_of.ravel(), kind="stable"), np.cumsum(counts)[:-1])
+    return [_pool_summary(pools, rows) for rows in rows_of_each]
+
+
+def _pool_summary(pools: Columns, rows: Column) -> dict[str, Any]:
+    operations = pools["operation"][rows]
+    last = rows[np.argsort(pools["time_ns"][rows], kind="stable")[-1]]
+    return {
+        "process": int(pools["process"][last]),
+        "device": int(pools["device"][last]),
+        "address": int(pools["address"][last]),
+        "reserved_peak_bytes": int(pools["reserved_bytes"][rows].max()),
+        "used_peak_bytes": int(pools["used_bytes"][rows].max()),
+        "reserved_end_bytes": 0 if pools["operation"][last] == _DESTROYED else int(pools["reserved_bytes"][last]),
+        "made": int(np.count_nonzero(operations == _MADE)),
+        "destroyed": int(np.count_nonzero(operations == _DESTROYED)),
+        "trimmed": int(np.count_nonzero(operations == _TRIMMED)),
+    }

@@ -15,8 +15,8 @@ UNKNOWN_KINDS = "records of the GPU are of kinds that this profkit does not know
 def device_warnings(processes: Sequence[Process], counts: Sequence[Mapping[str, int]]) -> list[str]:
     """Why the GPU was not recorded, or what is missing; nothing for programs that use none."""
     sentences = []
-    told = [_about_cupti(process) for process in processes]
-    for process, cupti, count in zip(processes, told, counts):
+    states = [_about_cupti(process) for process in processes]
+    for process, cupti, count in zip(processes, states, counts):
         if cupti.get("message"):
             sentences.append(f"process {process.pid}: {cupti['message']}")
         if cupti.get("state") == "open" and not count["entries"]:
@@ -42,7 +42,7 @@ def device_warnings(processes: Sequence[Process], counts: Sequence[Mapping[str, 
 
 
 def launch_warnings(capture: Capture) -> list[str]:
-    """Of each process that launched kernels and has none: CUPTI can fail without a word."""
+    """For each process that launched kernels and has none: CUPTI can fail silently."""
     calls, activities = capture.calls, capture.activities
     if not len(calls):
         return []

@@ -86,6 +86,10 @@ def traced_environment(
     if re.search(r"[\s:]", library):
         raise UnavailableError(f"{PRELOAD} cannot name a library with a space or colon in its path: {library}")
     preloaded = [name for name in re.split(r"[\s:]+", base.get(PRELOAD, "")) if name and name != library]
+    paths = [part for part in base.get(PYTHON_PATH, "").split(os.pathsep) if part and part != str(START_UP_FOLDER)]
+    # The driver loads what CUDA_INJECTION64_PATH names when a program first uses it; without a driver it is ignored.
+    # Another tool's stays: two cannot share CUPTI, and the capture then says why it has no GPU records.
+    for_cuda = {CUDA_TOOL: base.get(CUDA_TOOL) or library, CUPTI_WHEELS: wheels_text()} if options.cuda else {}
     return {
         **base,
         TRACE_FILE: os.path.abspath(capture),
@@ -94,18 +98,6 @@ def traced_environment(
         NVTX_TOOL: library,
         ITT_COLLECTOR: library,
         PRELOAD: ":".join([library, *preloaded]),
-        PYTHON_PATH: os.pathsep.join([str(START_UP_FOLDER), *_parts(base.get(PYTHON_PATH, ""))]),
-        **(_cuda_environment(base, library) if options.cuda else {}),
+        PYTHON_PATH: os.pathsep.join([str(START_UP_FOLDER), *paths]),
+        **for_cuda,
     }
-
-
-def _cuda_environment(base: Mapping[str, str], library: str) -> dict[str, str]:
-    """The driver loads what CUDA_INJECTION64_PATH names when a program first uses it; without a driver nobody looks.
-
-    Another tool's stays: two cannot share CUPTI, and the capture says then why it has nothing of the GPU.
-    """
-    return {CUDA_TOOL: base.get(CUDA_TOOL) or library, CUPTI_WHEELS: wheels_text()}
-
-
-def _parts(path: str) -> list[str]:
-    return [part for part in path.split(os.pathsep) if part and part != str(START_UP_FOLDER)]

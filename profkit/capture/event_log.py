@@ -1,19 +1,19 @@
 """What an event source saw of a network's steps: events go in one by one or as columns, a Capture comes out.
 
 Worker side: standard library and NumPy 1.23 only. Times are CLOCK_MONOTONIC nanoseconds (time.perf_counter_ns on
-Linux), whatever clock the source itself has. docs/runs.md says what sources must tell.
+Linux), whatever the clock of the source. docs/runs.md says what sources must report.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
-from profkit.capture.nesting import depths_of
+from profkit.capture.nesting import depths_of, interval_at
 from profkit.capture.schema import (
     NONE,
     Capture,
@@ -38,8 +38,6 @@ _MEMORY = ("range", "time_ns", "address", "bytes")
 
 @dataclass(frozen=True)
 class EventThread:
-    """A thread, as a source knows it."""
-
     os_id: int
     role: str = "main"
     name: str = ""
@@ -70,13 +68,15 @@ class EventLog:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Those of the pass."""
         return self.about.facts
 
     def step(self, start_ns: int, end_ns: int) -> int:
         """A step of the network; returns its number."""
         self._steps.append((start_ns, end_ns))
         return len(self._steps) - 1
+
+    def steps(self, times: Iterable[tuple[int, int]]) -> None:
+        self._steps += times
 
     def thread(self, os_id: int, role: str = "main", name: str = "") -> int:
         """The number of a thread; the same for the same id and name."""
@@ -97,7 +97,7 @@ class EventLog:
         return len(self._rows) - 1
 
     def memory(self, owner: int, time_ns: int, address: int, size: int) -> None:
-        """Memory taken (or, with a negative size, given back) while this range was innermost; NONE: outside all."""
+        """Memory allocated (or, with a negative size, freed) while this range was innermost; NONE: outside all."""
         self._memory.append((owner, time_ns, address, size))
 
     def finish(self) -> Capture:
@@ -128,7 +128,8 @@ def capture_of(
     clock = np.array(steps, np.int64).reshape(-1, 2)
     ordered, row_of = _ordered(ranges, clock)
     events = _memory_events(memory, row_of)
-    start_ns, end_ns = _extent([clock, ordered.start_ns, ordered.end_ns, events.time_ns])
+    moments = np.concatenate([clock.ravel(), ordered.start_ns, ordered.end_ns, events.time_ns])
+    start_ns, end_ns = (int(moments.min()), int(moments.max())) if len(moments) else (0, 0)
     process = Process(
         pid=os.getpid(),
         name=f"{about.framework}: {' and '.join(about.measures)} ({about.source})",
@@ -190,7 +191,6 @@ def with_ranges(
 
 
 def threads_of(capture: Capture) -> list[EventThread]:
-    """The threads, as the source told them."""
     table = capture.threads
     rows = zip(table.os_thread_id.tolist(), capture.texts(table.role), capture.texts(table.name))
     return [EventThread(os_id, role or "", name or "") for os_id, role, name in rows]
@@ -251,14 +251,12 @@ def _fill_steps(ranges: dict[str, Column], steps: Column) -> None:
     """Set every step that is NONE: the one in which the range began."""
     if not len(steps):
         return
-    found = np.searchsorted(steps[:, 0], ranges["start_ns"], side="right") - 1
-    inside = (found >= 0) & (ranges["start_ns"] < steps[np.maximum(found, 0), 1])
     missing = ranges["step"] == NONE
-    ranges["step"][missing] = np.where(inside, found, NONE)[missing]
+    ranges["step"][missing] = interval_at(steps[:, 0], steps[:, 1], ranges["start_ns"])[missing]
 
 
 def _generations(parent: Column) -> Column:
-    """The number of ancestors of each row, in whatever order they are."""
+    """The number of ancestors of each row, in any order."""
     above, found = parent.copy(), np.zeros(len(parent), np.int32)
     for _ in range(len(parent)):  # ends at the depth of the nesting; a circle of parents is cut off
         has_more = above != NONE
@@ -282,9 +280,3 @@ def _memory_events(given: Mapping[str, Column], row_of: Column) -> MemoryEvents:
         kind=np.full(rows, MemoryKind.PAGEABLE, np.int8),
         range=np.append(row_of, np.int32(NONE))[given["range"][order]],
     )
-
-
-def _extent(columns: Sequence[Column]) -> tuple[int, int]:
-    """The first and the last of all times."""
-    known = [column for column in columns if column.size]
-    return (min(int(each.min()) for each in known), max(int(each.max()) for each in known)) if known else (0, 0)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from profkit.capture.schema import NONE, Column, RangeKind, Ranges
 
 
 def time_order(start_ns: Column, end_ns: Column) -> Column:
-    """Rows by start; of those that start together the longest first, so that a parent stands before its children."""
+    """Rows by start; of those that start together the longest first, so that a parent precedes its children."""
     return np.lexsort((-np.asarray(end_ns, np.int64), start_ns))
 
 
@@ -17,8 +19,15 @@ def thread_order(thread: Column, start_ns: Column, end_ns: Column) -> Column:
     return np.lexsort((-np.asarray(end_ns, np.int64), start_ns, thread))
 
 
+def interval_at(start_ns: Column, end_ns: Column, moments: Column) -> Column:
+    """Of intervals in order that do not overlap, the one that holds each moment; NONE where none does."""
+    place = np.searchsorted(start_ns, moments, "right") - 1
+    ends = np.append(end_ns, np.iinfo(np.int64).min)  # the last is for NONE
+    return np.where(moments < ends[place], place, NONE)
+
+
 def depths_of(parent: Column) -> Column:
-    """The number of ancestors of each row; parents stand before their children."""
+    """The number of ancestors of each row; parents precede their children."""
     depths: list[int] = []
     for above in parent.tolist():
         depths.append(0 if above == NONE else depths[above] + 1)
@@ -40,18 +49,35 @@ def parents_of(thread: Column, start_ns: Column, end_ns: Column) -> Column:
     return parents
 
 
+def climbed(rows: Column, parent: Column, goes_on: Callable[[Column], Column]) -> Column:
+    """Each row, replaced by its parent for as long as `goes_on` is true of it; NONE where no parent is left.
+
+    `goes_on` gets all rows, NONE among them: its answer for NONE is ignored.
+    """
+    found: Column = rows.copy()
+    for _ in range(len(parent) + 1):  # ends at the depth of the nesting; a circle of parents is cut off
+        climbs = (found != NONE) & goes_on(found)
+        if not climbs.any():
+            break
+        found[climbs] = parent[found[climbs]]
+    return found
+
+
+def rows_by_thread(ranges: Ranges) -> dict[int, Column]:
+    """The rows of each thread's tree in their order: ranges, neither spans nor marks."""
+    rows = np.flatnonzero(ranges.kind == np.uint8(RangeKind.RANGE))
+    threads, begins = np.unique(ranges.thread[rows], return_index=True)
+    return dict(zip(threads.tolist(), np.split(rows, begins[1:])))
+
+
 class OpenRanges:
-    """Answers which range was the innermost one of a thread at a moment; spans and marks are none."""
+    """Answers which range was the innermost one of a thread at a moment; spans and marks do not count."""
 
     def __init__(self, ranges: Ranges) -> None:
         self._end_ns = ranges.end_ns
         self._start_ns = ranges.start_ns
         self._parent = ranges.parent
-        self._rows: dict[int, Column] = {}
-        rows = np.flatnonzero(ranges.kind == np.uint8(RangeKind.RANGE))
-        threads, begins = np.unique(ranges.thread[rows], return_index=True)
-        for where, mine in zip(threads.tolist(), np.split(rows, begins[1:])):
-            self._rows[where] = mine
+        self._rows = rows_by_thread(ranges)
 
     def at(self, thread: Column, time_ns: Column, slack_ns: int = 0) -> Column:
         """The row of the innermost range at each time; NONE where none is open.
@@ -60,24 +86,20 @@ class OpenRanges:
         range is open, one that ended less than `slack_ns` ago counts.
         """
         found = np.full(len(time_ns), NONE, np.int32)
-        for where in np.unique(thread).tolist():
+        order = np.argsort(thread, kind="stable")
+        threads, begins = np.unique(thread[order], return_index=True)
+        for where, wanted in zip(threads.tolist(), np.split(order, begins[1:])):
             rows = self._rows.get(where)
             if rows is None:
                 continue
-            asked = np.flatnonzero(thread == where)
-            times = time_ns[asked]
+            times = time_ns[wanted]
             before = np.searchsorted(self._start_ns[rows], times, "right") - 1
             last = np.where(before >= 0, rows[np.maximum(before, 0)], NONE)
             inside = self._innermost(last, times)
             if slack_ns:
                 inside = np.where(inside == NONE, self._innermost(last, times - slack_ns), inside)
-            found[asked] = inside
+            found[wanted] = inside
         return found
 
     def _innermost(self, rows: Column, times: Column) -> Column:
-        inside: Column = rows.copy()
-        while True:
-            closed = (inside != NONE) & (self._end_ns[inside] <= times)
-            if not closed.any():
-                return inside
-            inside[closed] = self._parent[inside[closed]]
+        return climbed(rows, self._parent, lambda row: self._end_ns[row] <= times)

@@ -1,6 +1,6 @@
-"""Which kind of file this is, told by its content, and captures opened: the one place that recognises files.
+"""The kind of a file, from its content, and opening of captures: the one place that recognises files.
 
-Results are recognised here and read by measurement/result.py, which stands after this stage.
+Results are recognised here and read by measurement/result.py, which is a later stage.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Content(Enum):
 def content_of(path: str | os.PathLike[str]) -> Content:
     """What the file holds; CaptureError for what profkit cannot read, with the next step.
 
-    What begins like none of the others is taken for a capture of a program, whose reader says what is wrong with it.
+    Any other beginning is taken for a capture of a program, whose reader says what is wrong with it.
     """
     head = _head(path)
     if os.fspath(path).endswith(_REPORTS) and os.path.isfile(path):
@@ -75,19 +75,18 @@ def open_capture(path: str | os.PathLike[str], content: Content) -> Capture | Ru
 def _content_of_json(path: str) -> Content:
     """By the outermost keys, of which those before the first event are read; what is damaged, is so as a trace."""
     from profkit.capture.importers.json_stream import DamagedError, JsonStream
-    from profkit.capture.importers.unzipping import open_unzipped
+    from profkit.capture.importers.unzipping import unzipped
 
-    file, stream = open_unzipped(path)
-    with file:
+    with unzipped(path) as stream:
         try:
             for key, value in JsonStream(stream).walk(_EVENTS):
                 if key == _EVENTS:
                     return Content.KINETO
-                if key == "schema" and str(value).startswith(RESULT_SCHEMA):
+                if key == "schema" and isinstance(value, str) and value.startswith(RESULT_SCHEMA):
                     return Content.RESULT
-                if key == "schema" and str(value).startswith("profkit."):
+                if key == "schema" and isinstance(value, str) and value.startswith("profkit."):
                     raise TraceError(
-                        f"{path} is JSON that profkit writes for other programs ({value}) and does not read; "
+                        f"{path} is JSON that profkit writes for other programs ({value:.40}) and does not read; "
                         "give the capture or the result that it was made from"
                     )
         except DamagedError:

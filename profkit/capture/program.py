@@ -116,7 +116,7 @@ def _is_alive(pid: int) -> bool:
 
 @contextmanager
 def _signals_passed_on() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Signals meant for the program reach it, and this process lives on to finish the capture."""
+    """Signals for the program are passed on to it, and this process continues, to finish the capture."""
     children: list[subprocess.Popen[bytes]] = []
     reaches_all = _terminal_reaches_all()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from profkit.capture.checked_json import parse_json
 from profkit.capture.device_capture import with_device
 from profkit.capture.device_warnings import device_warnings, launch_warnings
 from profkit.capture.schema import (
@@ -22,11 +22,11 @@ from profkit.capture.schema import (
     Samples,
     Threads,
 )
+from profkit.errors import listed
 
 if TYPE_CHECKING:
     from profkit._core import CaptureContent, CaptureProcess
 
-DEEPEST = 20  # lists in lists of a process's description
 LARGEST_PID = 2**31 - 1
 LONGEST_NS = 1e9  # that a clock reading or an empty range can take; more is damage
 
@@ -75,7 +75,7 @@ def _ranges(columns: dict[str, Any]) -> Ranges:
 
 
 def _losses(counters: dict[str, int], counts: Sequence[dict[str, int]]) -> Losses:
-    # The head of a file that was not closed has none of what its processes told.
+    # The header of a file that was not closed lacks the counts of its processes.
     of_device = sum(each["dropped_by_cupti"] + each["dropped_too_slow"] for each in counts)
     return Losses(
         records=counters["dropped_records"],
@@ -113,23 +113,10 @@ def _process(entry: CaptureProcess) -> Process:
 def _description(text: str) -> dict[str, Any]:
     """What the process wrote about itself; empty when that is damaged, so that its events are still shown."""
     try:
-        about = json.loads(text)
-    except (ValueError, RecursionError):
+        about = parse_json(text.encode())
+    except ValueError:
         return {}
-    return _printable(about) if isinstance(about, dict) else {}
-
-
-def _printable(value: Any, depth: int = 0) -> Any:
-    """The same without what cannot be written again: halves of characters, endless nesting."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if not isinstance(value, (dict, list)):
-        return value
-    if depth == DEEPEST:
-        return None
-    if isinstance(value, list):
-        return [_printable(each, depth + 1) for each in value]
-    return {_printable(key): _printable(each, depth + 1) for key, each in value.items()}
+    return about if isinstance(about, dict) else {}
 
 
 def _process_number(value: object) -> int:
@@ -167,12 +154,12 @@ def _missing_ends(processes: Sequence[Process], content: CaptureContent, running
     unended = [process.pid for process in processes if not process.has_ended]
     alive = [str(pid) for pid in unended if pid in running]
     if alive:
-        subject = f"process {alive[0]} is" if len(alive) == 1 else f"{len(alive)} processes ({_shortened(alive)}) are"
+        subject = f"process {alive[0]} is" if len(alive) == 1 else f"{len(alive)} processes ({listed(alive)}) are"
         sentences.append(f"{subject} still running; what is recorded from now on is not shown here")
     killed = [str(pid or "(unknown)") for pid in unended if pid not in running]
     if killed:
         one = len(killed) == 1
-        subject = f"process {killed[0]}" if one else f"{len(killed)} processes ({_shortened(killed)})"
+        subject = f"process {killed[0]}" if one else f"{len(killed)} processes ({listed(killed)})"
         rest = f"{'its' if one else 'their'} last moments may be missing"
         sentences.append(f"{subject} {_why_unended(content['counters'], one)}; {rest}")
     silent = content["counters"]["processes_started"] - len(processes)
@@ -183,13 +170,9 @@ def _missing_ends(processes: Sequence[Process], content: CaptureContent, running
 
 
 def _why_unended(counters: dict[str, int], is_one: bool) -> str:
-    """The counters are written over, which a full disk allows: they tell who ended although no block could be added."""
+    """The counters are written over, which a full disk allows: they show who ended although no block could be added."""
     if not counters["dropped_disk_full"]:
         return "did not end normally: killed, crashed or still running"
     if counters["processes_ended"] >= counters["processes_started"]:
         return f"ended, but the file has no end of {'it' if is_one else 'them'}: the disk was full, or writing failed"
     return "left no end in the file: the disk was full, or writing failed"
-
-
-def _shortened(names: Sequence[str], limit: int = 5) -> str:
-    return ", ".join(names[:limit]) + (", …" if len(names) > limit else "")

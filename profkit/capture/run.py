@@ -15,18 +15,49 @@ from typing import Any, BinaryIO, TypedDict
 import numpy as np
 
 from profkit.capture.archive import LARGEST, document, opened, put, take
+from profkit.capture.busy_machine import LOAD, why_busy
 from profkit.capture.checked_json import check, made, shortened
 from profkit.capture.schema import NONE, STRINGS, TABLES, Capture, Column, ColumnTable, Losses
-from profkit.errors import CaptureError, UsageError
+from profkit.errors import CaptureError, UsageError, first_line
 from profkit.ops.networks import Training, network_from_dict
 from profkit.ops.networks.work import network_work
 
 SCHEMA = "profkit.run/1"
 MAGIC = b"PK\x03\x04"
-OTHERS = 0.1
-"""Other programs that take more than this share of the processors' time change what is measured."""
-BUSY_LOAD = 0.75
-"""Where that share is not known: a load average above this share of the processors."""
+MOST_PROCESSES = 1000
+
+
+class RunProcess(TypedDict):
+    """The part of a Run that belongs to one of its processes (and to those that its passes needed)."""
+
+    steps: int
+    """Of `step_ns`, in their order."""
+    recorded: dict[str, int]
+    """Likewise of `recorded_step_ns`."""
+    captures: int
+    """Likewise of `captures`."""
+    machine: dict[str, float]
+    """During its steps: others_share, stolen_share, load, least_mhz, most_mhz, round_trip_ns between two processors
+    (median, and low_ and high_ for the first and the last tenth), as far as the system reports it.
+    """
+
+
+class Repeat(TypedDict):
+    """How the numbers of one parameter (or the losses, or the logits) differ between two runs from the same seed."""
+
+    name: str
+    count: int
+    different: int
+    """Numbers whose bits differ."""
+    largest: float | None
+    """Difference; None where one of the two is no number."""
+    size: float | None
+    """The largest number of the first run."""
+
+
+class Repeats(TypedDict, total=False):
+    steps: int
+    rows: list[Repeat]
 
 
 @dataclass
@@ -46,36 +77,85 @@ class Run:
     error: float | None = None  # largest, relative to the largest reference value
     tolerance: float | None = None
     data: str = ""  # where the images come from; synthetic ones say so
-    first_step_ns: int | None = None  # with compilation and whatever else happens once
+    weights: str = ""  # where saved weights come from that it began with
+    first_step_ns: int | None = None  # including compilation and other one-time work
     step_ns: list[int] = field(default_factory=list)  # raw samples, nothing recorded
     recorded_step_ns: dict[str, list[int]] = field(default_factory=dict)  # by pass; interleaved with step_ns
-    learning: dict[str, Any] = field(default_factory=dict)  # steps, seconds, losses, precision
+    learning: dict[str, Any] = field(default_factory=dict)  # losses, seconds, errors on test and training data
+    repeats: Repeats = field(default_factory=Repeats)  # `--repeat`: the same steps twice
     baseline: list[dict[str, Any]] = field(default_factory=list)  # per layer and phase: native time, bound, peaks
     environment: dict[str, Any] = field(default_factory=dict)
-    captures: Sequence[Capture] = ()  # one per pass
+    processes: list[RunProcess] = field(default_factory=list)  # `--runs`, in order of time; empty: one
+    captures: Sequence[Capture] = ()  # of each process one per pass
 
     def capture(self, measure: str) -> Capture | None:
-        """The pass that is good for time, memory or primitives."""
-        return next((each for each in self.captures if measure in each.measures), None)
+        """The pass that measures time, memory or primitives; of several processes one Capture."""
+        found = [each for each in self.process_passes(measure) if each is not None]
+        if len(found) < 2:
+            return found[0] if found else None
+        # The same object for every measure of the pass: tables are joined by it.
+        joined: dict[tuple[int, ...], Capture] = self.__dict__.setdefault("_joined", {})
+        key = tuple(map(id, found))
+        if key not in joined:
+            joined[key] = joined_pass(found)
+        return joined[key]
+
+    def recorded(self, measure: str = "time") -> Capture:
+        """`capture`; CaptureError where the run has no such pass."""
+        capture = self.capture(measure)
+        if capture is None:
+            why = f": {self.status}, {self.reason}" if self.status != "ok" else ""
+            raise CaptureError(f"{self.framework} has no recording of {measure}{why}")
+        return capture
+
+    def process_captures(self) -> list[Sequence[Capture]]:
+        """The passes of each process."""
+        return [self.captures[part] for part in _parts([each["captures"] for each in self.processes], self.captures)]
+
+    def process_passes(self, measure: str) -> list[Capture | None]:
+        """The pass of each process that measures this."""
+        return [next((each for each in own if measure in each.measures), None) for own in self.process_captures()]
+
+    def process_steps(self) -> list[list[int]]:
+        """The unrecorded steps of each process."""
+        return [self.step_ns[part] for part in _parts([each["steps"] for each in self.processes], self.step_ns)]
+
+    def process_recorded(self) -> dict[str, list[list[int]]]:
+        """The recorded steps of each process, by pass."""
+        return {
+            name: [steps[part] for part in _parts([each["recorded"].get(name, 0) for each in self.processes], steps)]
+            for name, steps in self.recorded_step_ns.items()
+        }
 
     def whole(self) -> Capture:
-        """All passes side by side in one Capture, each a process of its own: for traces and SQL."""
+        """All passes side by side in one Capture, each a separate process: for traces and SQL."""
         return side_by_side(self.captures)
 
     def disturbance(self) -> str:
-        """What else the machine did while this was measured, when that makes the times doubtful; else empty."""
-        others, cpus = self.environment.get("others_share"), self.environment.get("cpus_usable") or []
-        if others is not None:
-            taken = f"other programs took {100 * others:.0f}% of the processors' time while it was recorded"
-            return taken if others > OTHERS else ""
-        load = (self.environment.get("load") or [0.0])[0]
-        if not cpus or load <= BUSY_LOAD * len(cpus):
+        """What else the machine did while this was measured, when that makes the times doubtful; else empty.
+
+        Of several processes those that a busy machine disturbed do not count, unless more than half of them were.
+        """
+        if not self.processes:
+            load = {LOAD: self.environment["load"][0]} if self.environment.get("load") else {}
+            why = self._why_busy(load)
+            return f"busy machine: {why}" if why else ""
+        busy, count = self.disturbed_processes(), len(self.processes)
+        if 2 * len(busy) <= count:
             return ""
-        return f"the machine was busy when it was recorded (load {load:.1f} on {len(cpus)} processors)"
+        whose = f"{len(busy)} of {count} processes were disturbed: " if count > 1 else ""
+        return f"busy machine: {whose}{'; '.join(dict.fromkeys(busy.values()))}"
+
+    def disturbed_processes(self) -> dict[int, str]:
+        """Numbers of the processes that met a busy machine, with what it did."""
+        found = {number: self._why_busy(process["machine"]) for number, process in enumerate(self.processes)}
+        return {number: why for number, why in found.items() if why}
+
+    def _why_busy(self, machine: Mapping[str, float]) -> str:
+        return why_busy(machine, self.environment.get("cpus_usable") or [])
 
 
 def save_run(run: Run, target: str | Path | BinaryIO) -> None:
-    """Write the file."""
     about = {item.name: getattr(run, item.name) for item in fields(run) if item.name != "captures"}
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.writestr("run.json", json.dumps({"schema": SCHEMA, "captures": len(run.captures), **about}))
@@ -103,25 +183,21 @@ def load_run(path: str | Path) -> Run:
     except OSError as error:
         raise CaptureError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:
-        reason = str(error).splitlines()[0]
-        raise CaptureError(f"{path} is not the run of a network, or is damaged: {reason}") from None
+        raise CaptureError(f"{path} is not the run of a network, or is damaged: {first_line(error)}") from None
 
 
-class _Environment(TypedDict, total=False):
-    """What is read of `environment`."""
-
+class _RunEnvironment(TypedDict, total=False):
     cpu: str
     cpus_usable: list[int]
     load: list[float]
-    others_share: float | None
 
 
-class _Learning(TypedDict, total=False):
-    """What is read of `learning`."""
-
+class _RunLearning(TypedDict, total=False):
     losses: list[float]
-    precision: float | None
-    tested: int
+    test_error: float | None
+    test_count: int
+    train_error: float | None
+    train_count: int
     seconds: float
 
 
@@ -132,8 +208,6 @@ class _PartLoad(TypedDict, total=False):
 
 
 class _PartTime(_PartLoad):
-    """What is read of it."""
-
     key: str | None
 
 
@@ -166,8 +240,8 @@ class BaselineRow(_Parts):
 
 def _check_values(run: Run) -> None:
     """ValueError for what no run leaves, though every field has its type."""
-    check(run.environment, _Environment, "run.json has environment")
-    check(run.learning, _Learning, "run.json has learning", finite=False)
+    check(run.environment, _RunEnvironment, "run.json has environment")
+    check(run.learning, _RunLearning, "run.json has learning", finite=False)
     check(run.baseline, list[BaselineRow], "run.json has baseline")
     try:
         parts = network_work(network_from_dict(run.network), Training(**run.training)).values()
@@ -181,8 +255,52 @@ def _check_values(run: Run) -> None:
     for threads in (run.threads, *(row.get("threads", 1) for row in run.baseline)):
         if not 0 < threads < 1 << 20:
             raise ValueError(f"run.json has threads {threads}")
+    if len(run.processes) > MOST_PROCESSES:
+        raise ValueError(f"run.json has {len(run.processes):,} processes, more than {MOST_PROCESSES:,}")
+    counted = {
+        "steps": (sum(each["steps"] for each in run.processes), len(run.step_ns)),
+        "captures": (sum(each["captures"] for each in run.processes), len(run.captures)),
+    }
+    is_negative = any(min(each["steps"], each["captures"], *each["recorded"].values()) < 0 for each in run.processes)
+    if run.processes and (is_negative or any(said != there for said, there in counted.values())):
+        raise ValueError("run.json has processes that do not add up to its steps and captures")
     if any(not len(each.steps) or each.steps.end_ns[-1] <= each.steps.start_ns[0] for each in run.captures):
         raise ValueError("a pass has no step, or steps without time")
+
+
+def _parts(counts: Sequence[int], rows: Sequence[Any]) -> list[slice]:
+    """The rows of each process; without `processes` all belong to one."""
+    if not counts:
+        return [slice(0, len(rows))]
+    ends = np.cumsum(counts).tolist()
+    return [slice(end - count, end) for count, end in zip(counts, ends)]
+
+
+def joined_pass(captures: Sequence[Capture]) -> Capture:
+    """One pass of several processes, which ran one after another: all their steps; of a peak the largest."""
+    facts = dict(captures[0].facts)
+    peaks = [each.facts["peak_bytes"] for each in captures if each.facts.get("peak_bytes") is not None]
+    notes = [note for each in captures for note in each.facts.get("notes", ())]
+    facts |= {"peak_bytes": max(peaks)} if peaks else {}
+    facts |= {"notes": list(dict.fromkeys(notes))} if notes else {}
+    return replace(side_by_side(captures), facts=facts)
+
+
+def joined_runs(runs: Sequence[Run]) -> Run:
+    """One Run of several runs of the same request, in order of time; values that exist once are those of the first."""
+    first = runs[0]
+    passes = dict.fromkeys(name for run in runs for name in run.recorded_step_ns)
+    return replace(
+        first,
+        notes=list(dict.fromkeys(note for run in runs for note in run.notes)),
+        error=max((run.error for run in runs if run.error is not None), default=None),
+        step_ns=[value for run in runs for value in run.step_ns],
+        recorded_step_ns={
+            name: [each for run in runs for each in run.recorded_step_ns.get(name, ())] for name in passes
+        },
+        processes=[process for run in runs for process in run.processes],
+        captures=tuple(capture for run in runs for capture in run.captures),
+    )
 
 
 def side_by_side(captures: Sequence[Capture]) -> Capture:

@@ -9,7 +9,7 @@ ones have 0 or a column that says so. A column that a source does not have reads
 
 The order of rows is the same for every source:
 - ranges are grouped by thread, in order of start; of those that start together the longest is first. A parent always
-  stands before its children.
+  precedes its children.
 - calls, activities and memory events are in order of start, over all threads and devices; samples are not sorted.
 - allocations are in order of time within a process.
 """
@@ -34,8 +34,14 @@ FORWARD, BACKWARD, OPTIMISER, COPY, COMPILE, HOST = "forward", "backward", "opti
 PHASES = (FORWARD, BACKWARD, OPTIMISER, COPY, COMPILE, HOST)
 
 
+def taken(column: Column, rows: Column) -> Column:
+    """The column's entries of these rows of its table; NONE for NONE."""
+    extended: Column = np.append(column, column.dtype.type(NONE))
+    return extended[rows]  # NONE is the last
+
+
 class Level(IntEnum):
-    """What a range stands for. On one thread ranges nest in this order, except that operators may lie in operators."""
+    """What a range represents. On one thread ranges nest in this order, except that operators may contain operators."""
 
     STEP = 0  # one iteration: ProfilerStep#3, or a range that the user names as the step
     RUNTIME = 1  # the framework's own code (executor, autograd engine): its own time is in no operator
@@ -62,7 +68,7 @@ class Source(IntEnum):
 
 
 class PayloadType(IntEnum):
-    """How the 64 bits of `payload` are meant."""
+    """The type of the 64 bits of `payload`."""
 
     NONE = 0
     INT64 = 1
@@ -75,8 +81,6 @@ class PayloadType(IntEnum):
 
 
 class AllocationCall(IntEnum):
-    """Which function asked for the memory."""
-
     MALLOC = 1
     CALLOC = 2
     REALLOC = 3
@@ -90,16 +94,12 @@ class AllocationCall(IntEnum):
 
 
 class ActivityKind(IntEnum):
-    """What ran on the device."""
-
     KERNEL = 0
     COPY = 1
     SET = 2
 
 
 class CopyDirection(IntEnum):
-    """From where to where a copy went."""
-
     HOST_TO_DEVICE = 1
     DEVICE_TO_HOST = 2
     DEVICE_TO_DEVICE = 3
@@ -109,7 +109,7 @@ class CopyDirection(IntEnum):
 
 
 class MemoryKind(IntEnum):
-    """What kind of memory an end of a copy, or an allocation, lies in."""
+    """The kind of memory of one end of a copy, or of an allocation."""
 
     PAGEABLE = 1
     PINNED = 2
@@ -126,9 +126,8 @@ STRINGS = "strings"
 
 
 def _column(dtype: Any, absent: int = NONE, refers: str = "", kinds: type[IntEnum] | None = None) -> Any:
-    """A column of this type; it reads as `absent` where a source does not have it. `kinds` are all that it can hold."""
-    known = (*map(int, kinds), absent) if kinds else ()
-    return field(default=None, metadata={"absent": np.dtype(dtype).type(absent), "refers": refers, "kinds": known})
+    """A column of this type; it reads as `absent` where a source does not have it. `kinds` name all other values."""
+    return field(default=None, metadata={"absent": np.dtype(dtype).type(absent), "refers": refers, "kinds": kinds})
 
 
 def _row(table: str) -> Any:
@@ -173,7 +172,6 @@ class ColumnTable:
 
     @classmethod
     def texts(cls) -> tuple[str, ...]:
-        """Columns that hold numbers of strings."""
         return tuple(name for name, table in cls.references().items() if table == STRINGS)
 
     def columns(self) -> dict[str, Column]:
@@ -182,7 +180,6 @@ class ColumnTable:
 
     @property
     def nbytes(self) -> int:
-        """Memory of all columns."""
         return sum(self[item.name].nbytes for item in fields(self) if self.has(item.name))
 
 
@@ -260,7 +257,7 @@ class Ranges(ColumnTable):
     forward_thread: Column = _row("threads")  # of a backward operator: row of the thread of its forward one
     pool_cpu_ns: Column = _column(np.int64)  # CPU time of helper threads for this range, its insides included
     requested_bytes: Column = _column(np.int64)  # allocated by this range itself, not inside it; 0: works in place
-    temporary_bytes: Column = _column(np.int64)  # of these: given back before the range ended
+    temporary_bytes: Column = _column(np.int64)  # of these: freed before the range ended
     peak_bytes: Column = _column(np.int64)  # most live at once while it was open, of what it and its insides allocated
     live_bytes: Column = _column(np.int64)  # the allocator's total when the range ended
     output_bytes: Column = _column(np.int64)
@@ -323,7 +320,7 @@ class Activities(ColumnTable):
 
 @dataclass(frozen=True, eq=False)
 class Allocations(ColumnTable):
-    """Memory of the host asked for, with its release if there was one."""
+    """Allocated host memory, with its release if there was one."""
 
     thread: Column = _row("threads")
     range: Column = _row("ranges")  # row of Ranges: the innermost open one of that thread
@@ -339,14 +336,14 @@ class Allocations(ColumnTable):
 
 @dataclass(frozen=True, eq=False)
 class MemoryEvents(ColumnTable):
-    """Memory taken or given back, as a device's runtime or a framework's allocator tells it."""
+    """Memory allocated or freed, as reported by a device's runtime or a framework's allocator."""
 
     process: Column = _row("processes")
-    thread: Column = _row("threads")  # that asked for it
+    thread: Column = _row("threads")  # that requested it
     device: Column = _column(np.int32)  # NONE: the host, or not known
     time_ns: Column = _column(np.int64)
     address: Column = _column(np.uint64, 0)
-    bytes: Column = _column(np.int64)  # negative: given back
+    bytes: Column = _column(np.int64)  # negative: freed
     kind: Column = _column(np.int8, kinds=MemoryKind)
     pool: Column = _column(np.int64)  # address of the memory pool; 0 none
     range: Column = _row("ranges")
@@ -363,7 +360,7 @@ class Samples(ColumnTable):
 
 @dataclass(frozen=True)
 class Process:
-    """One recorded process; a fork child is one of its own."""
+    """One recorded process; a fork child is a separate one."""
 
     pid: int = 0  # 0: not known
     name: str = ""  # as the recorder names it; of profkit's own captures there is the command
@@ -401,7 +398,6 @@ class Device:
     memory_bandwidth_kb_s: int = NONE
 
     def known(self) -> dict[str, Any]:
-        """What is known of it."""
         return {item.name: value for item in fields(self) if (value := getattr(self, item.name)) not in (NONE, "")}
 
 
@@ -414,13 +410,12 @@ class Losses:
     too_slow: int = 0
     too_deep: int = 0
     stalled_ns: int = 0
-    replaced_names: int = 0  # so often "(too many names)" was recorded, because the tables of names were full
+    replaced_names: int = 0  # how often "(too many names)" was recorded, because the tables of names were full
     device: int = 0  # of `records`: what a GPU did, lost by CUPTI or before the file
     untraced_programs: int = 0  # that a process became or started without the tracer: nothing of them was recorded
 
     @property
     def is_any(self) -> bool:
-        """Whether anything of the program is missing."""
         return bool(self.records or self.untraced_programs)
 
 
@@ -432,7 +427,7 @@ PROFKIT, KINETO, NSIGHT = "profkit", "kineto", "nsight"
 
 @dataclass(frozen=True)
 class Capture:
-    """What happened: everything of one file, whoever recorded it."""
+    """What happened: everything of one file, from any recorder."""
 
     path: str
     strings: tuple[str, ...]
@@ -479,7 +474,6 @@ class Capture:
 
     @property
     def has_device(self) -> bool:
-        """Whether anything of a GPU was recorded."""
         is_gpu_memory = self.memory_events.kind != MemoryKind.PAGEABLE
         return bool(len(self.calls) or len(self.activities) or is_gpu_memory.any())
 
@@ -491,13 +485,11 @@ class Capture:
 
     @cached_property
     def end_ns(self) -> int:
-        """The last moment of any process or device."""
         known = [process.end_ns for process in self.processes]
         return max([*known, *([int(self.activities.end_ns.max())] if len(self.activities) else [])], default=0)
 
     @property
     def duration_ns(self) -> int:
-        """From the first to the last moment."""
         return self.end_ns - self.start_ns
 
 
@@ -512,21 +504,3 @@ TABLES: Mapping[str, type[ColumnTable]] = {
     "samples": Samples,
 }
 """The tables of a Capture by the names of their fields."""
-
-
-def payload_values(ranges: Ranges) -> NDArray[np.object_]:
-    """Payloads as Python numbers, None where there is none (or no number form)."""
-    values = np.full(len(ranges), None, dtype=object)
-    views: dict[PayloadType, Any] = {
-        PayloadType.INT64: lambda bits: bits.view(np.int64),
-        PayloadType.UINT64: lambda bits: bits,
-        PayloadType.FLOAT64: lambda bits: bits.view(np.float64),
-        PayloadType.INT32: lambda bits: bits.astype(np.uint32).view(np.int32),
-        PayloadType.UINT32: lambda bits: bits.astype(np.uint32),
-        PayloadType.FLOAT32: lambda bits: bits.astype(np.uint32).view(np.float32),
-    }
-    for payload_type, view in views.items():
-        rows = ranges.payload_type == payload_type
-        if rows.any():
-            values[rows] = view(np.ascontiguousarray(ranges.payload[rows])).tolist()
-    return values

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from html import escape
@@ -23,7 +23,7 @@ from profkit.capture.environment import (
     RecordingOptions,
     library_path,
 )
-from profkit.capture.target import claim_target
+from profkit.capture.output_files import claim_target
 from profkit.errors import ProfkitError, UsageError, check_names
 
 Parameters = ParamSpec("Parameters")
@@ -68,14 +68,13 @@ class RecordingSession:
         state = _core.tracer_state()
         return (
             Door("python", state["is_recording"], "profkit.scope, profkit.mark and profkit's own kernels"),
-            _nvtx_door(state["nvtx"]),
-            _itt_door(state["itt"]),
+            *(_door(*each, state) for each in _OF_LIBRARIES[:2]),
             Door(
                 "allocations",
                 state["allocations"],
                 "malloc's family and mappings" if state["allocations"] else f"LD_PRELOAD is needed, and {_HOW}",
             ),
-            _cupti_door(state["cupti"], state["cupti_message"]),
+            _door(*_OF_LIBRARIES[2], state),
         )
 
     def start(self) -> RecordingSession:
@@ -213,34 +212,29 @@ def record(
     return RecordingSession(path, options, torch)
 
 
-def _nvtx_door(is_open: bool) -> Door:
-    if is_open:
-        return Door("nvtx", True, "NVTX ranges of all libraries")
-    tool = os.environ.get(NVTX_TOOL, "")
+# Doors that a library opens by the path in a variable when it is first used; where a module is there, it was already.
+_OF_LIBRARIES = (
+    ("nvtx", NVTX_TOOL, "NVTX ranges of all libraries", "NVTX is first used", "nvtx", "NVTX was used"),
+    (
+        "itt",
+        ITT_COLLECTOR,
+        "ITT tasks: torch under emit_itt, oneDNN",
+        "torch is imported",
+        "torch",
+        "torch was imported",
+    ),
+    ("cupti", CUDA_TOOL, "kernels, copies, memory and CUDA calls", "CUDA is first used", "", ""),
+)  # fmt: skip
+
+
+def _door(name: str, variable: str, offers: str, when: str, module: str, late: str, state: Mapping[str, Any]) -> Door:
+    tool, problem = os.environ.get(variable, ""), state.get(f"{name}_message", "")
+    if state[name]:
+        return Door(name, True, f"{offers}; {problem}" if problem else offers)
+    if problem:
+        return Door(name, False, problem)
     if tool and tool != _core.tracer_library_path():
-        return Door("nvtx", False, f"{NVTX_TOOL} names another tool: {tool}")
-    if "nvtx" in sys.modules:
-        return Door("nvtx", False, f"NVTX was used before recording began, and {_HOW}")
-    return Door("nvtx", False, "it opens when NVTX is first used while this records")
-
-
-def _cupti_door(is_open: bool, message: str) -> Door:
-    if is_open:
-        return Door("cupti", True, f"kernels, copies, memory and CUDA calls{'; ' if message else ''}{message}")
-    if message:
-        return Door("cupti", False, message)
-    tool = os.environ.get(CUDA_TOOL, "")
-    if tool and tool != _core.tracer_library_path():
-        return Door("cupti", False, f"{CUDA_TOOL} names another tool: {tool}")
-    return Door("cupti", False, "it opens when CUDA is first used while this records")
-
-
-def _itt_door(is_open: bool) -> Door:
-    if is_open:
-        return Door("itt", True, "ITT tasks: torch under emit_itt, oneDNN")
-    collector = os.environ.get(ITT_COLLECTOR, "")
-    if collector and collector != _core.tracer_library_path():
-        return Door("itt", False, f"{ITT_COLLECTOR} names another collector: {collector}")
-    if "torch" in sys.modules:
-        return Door("itt", False, f"torch was imported before recording began, and {_HOW}")
-    return Door("itt", False, "it opens when torch is imported while this records")
+        return Door(name, False, f"{variable} names another tool: {tool}")
+    if module in sys.modules:
+        return Door(name, False, f"{late} before recording began, and {_HOW}")
+    return Door(name, False, f"it opens when {when} while this records")

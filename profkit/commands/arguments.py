@@ -1,23 +1,21 @@
-"""The flags of an operator's command, made from the spec's fields: words go in, a Request comes out."""
+"""The parser of every command, and flags from dataclasses: options, and the fields of specs and networks."""
 
 from __future__ import annotations
 
 import argparse
-import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any, NoReturn, TypeVar
 
-from profkit.commands.sweep import build_specs, parse_counts, parse_words, split_list
+from profkit.commands.sweep import parse_counts, parse_words, split_list
 from profkit.errors import ProfkitError, UsageError, did_you_mean
 from profkit.measurement.options import (
     BYTES,
     CACHE,
     CACHES,
     COLUMNS,
-    COMPARED,
     COUNTS,
     FILES,
     FOLDER,
@@ -25,73 +23,25 @@ from profkit.measurement.options import (
     KEYS,
     OUTPUT,
     OUTPUTS,
+    PATH,
     PROGRAMS,
     SECONDS,
     SHARE,
-    SHOWN,
     WHOLE,
     WORDS,
-    MeasureOptions,
-    option,
 )
-from profkit.ops import SPECS, default_preset
 from profkit.ops.axes import FLAG, Kind
 from profkit.ops.fields import Fields
-from profkit.ops.spec import Spec
 from profkit.rendering.quantities import parse_bytes, parse_duration, parse_share
-from profkit.rendering.results.columns import DEFAULT, choose_columns, column_names
-from profkit.rendering.terminal import stream_width
+from profkit.rendering.terminal import stream_width, wrapped_line
 
 OptionsType = TypeVar("OptionsType")
 HELP_WIDTH = 100
-_CELL_AXES = ("threads", "cache", "output")
-"""Options of which several values are a sweep."""
-SWEEP = (
-    "A comma list of values is a sweep, one table each. Sweep axes, in all combinations: the operator's\n"
-    "own flags, --preset, --threads, --cache, --output."
-)
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """Flags of an operator's command besides those of MeasureOptions."""
-
-    watch: bool = option(False, COMPARED, "measure again when a candidate's file changes")
-    lists: bool = option(False, COMPARED, "list the implementations and why some cannot run, and exit", flag="list")
-    columns: Sequence[str] | None = option(
-        None,
-        SHOWN,
-        f"columns of the table [{','.join(DEFAULT)}]; +NAME adds to these, all shows all: {', '.join(column_names())}",
-        form=COLUMNS,
-    )
-    json: str | None = option(None, SHOWN, "everything, with raw samples and environment")
-    csv: str | None = option(None, SHOWN, "one line per implementation")
-    markdown: str | None = option(None, SHOWN, "the tables, for an issue or a README")
-    verbose: bool = option(False, SHOWN, "list each row that cannot run, not one line per reason", letter="v")
-    strict: bool = option(False, SHOWN, "exit code 3 when a row is wrong, crashed or lost")
-    quiet: bool = option(False, SHOWN, "no progress, only the tables")
-
-    @property
-    def files(self) -> dict[str, str]:
-        """Format and path."""
-        return {name: path for name in ("json", "csv", "markdown") if (path := getattr(self, name))}
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the user asked for, checked."""
-
-    op: str
-    specs: list[Spec]
-    options: dict[str, Any]
-    """Keyword arguments of profkit.measure."""
-    table: TableOptions
-    lists_presets: bool
-
-    @property
-    def cells(self) -> int:
-        """Specs times thread counts, caches and outputs."""
-        return len(self.specs) * math.prod(len(self.options[name] or [0]) for name in _CELL_AXES)
+KIND, WORD, TOP, PROCESS, FLOWS = "kind", "word", "top", "process", "flows"
+"""Further forms of options: what a row is, a name, how many rows are printed, a process id, a number of arrows."""
+DEFAULT_FLOWS = 1000
+_FIELD = "field_"
+"""Before the name of a spec's or network's field, which may be that of an option."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -103,17 +53,11 @@ class Parser(argparse.ArgumentParser):
             usage=f"{prog} [flags]",
             description=description,
             epilog=epilog,
-            formatter_class=_Formatter,
+            formatter_class=lambda prog: _Formatter(prog, 2, 30, help_width()),
             allow_abbrev=False,
         )
 
-    @property
-    def flags(self) -> list[str]:
-        """Every flag so far."""
-        return list(self._option_string_actions)
-
     def group(self, title: str) -> argparse._ArgumentGroup:
-        """The group of this title."""
         found = next((group for group in self._action_groups if group.title == title), None)
         return found or self.add_argument_group(title)
 
@@ -124,9 +68,14 @@ class Parser(argparse.ArgumentParser):
             flags = [*([f"-{letter}"] if letter else []), f"--{_flag(item)}"]
             self.group(item.metadata["group"]).add_argument(*flags, dest=item.name, **_argument(item))
 
-    def show_group(self, group: argparse._ArgumentGroup) -> None:
-        """Have --help show a group of another parser, too."""
-        self._action_groups.append(group)
+    def spec_group(self, title: str, is_alone: bool) -> argparse._ArgumentGroup:
+        """A group for the flags of a spec or network; where others have flags of the same names, it belongs to
+        a separate parser, and --help shows it."""
+        owner = self if is_alone else Parser(self.prog, "")
+        group = owner.add_argument_group(title)
+        if owner is not self:
+            self._action_groups.append(group)
+        return group
 
     def takes_word(self, flag: str, word: str) -> bool:
         """Whether the word after this flag belongs to it; an optional value is always a number here."""
@@ -139,23 +88,24 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}\n  {self.prog} --help shows all flags")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """Parse, with every unknown word an error."""
         parsed, unknown = self.parse_known_args(join_negative(words))
         if unknown:
             flag = unknown[0].partition("=")[0]
             if not flag.startswith("-"):
                 self.error(f"unexpected word {flag!r}: flags begin with --")
-            self.error(f"unknown flag {flag}; {did_you_mean(flag, self.flags)}".rstrip("; "))
+            self.error(f"unknown flag {flag}; {did_you_mean(flag, self._option_string_actions)}".rstrip("; "))
         return parsed
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=30, width=help_width())
+    def _fill_text(self, text: str, width: int, indent: str) -> str:  # noqa: ARG002 - argparse passes it
+        """Lines that fit, with their own line breaks; commands, which are to be copied, stay whole."""
+        return "\n".join(
+            line if line.startswith("  profkit ") else wrapped_line(line, width) for line in text.splitlines()
+        )
 
 
 def help_width() -> int:
-    """Columns of the help."""
     return min(HELP_WIDTH, stream_width(sys.stdout))
 
 
@@ -170,43 +120,9 @@ def join_negative(words: Sequence[str]) -> list[str]:
     return joined
 
 
-def parse_request(op: str, command: str, words: Sequence[str]) -> Request:
-    """Read a command's words; anything wrong is a UsageError before anything is measured."""
-    arguments = build_parser(op, command).parse(words)
-    options, table = read_options(MeasureOptions, arguments), made_options(TableOptions, arguments)
-    choose_columns(table.columns)
-    if table.watch and not options["candidates"]:
-        raise UsageError("--watch reruns when a candidate's file changes: add --candidate FILE")
-    specs = read_specs(op, arguments, {name: len(options[name] or [0]) for name in _CELL_AXES})
-    return Request(op, specs, options, table, arguments.list_presets)
-
-
-def read_specs(op: str, arguments: argparse.Namespace, other_axes: Mapping[str, int] | None = None) -> list[Spec]:
-    """What the flags of `add_fields` ask for: every combination, checked."""
-    presets = [name for name in split_list(arguments.preset or []) if name]
-    return build_specs(op, presets, given_fields(SPECS[op], arguments), other_axes)
-
-
 def given_fields(kind: type[Fields], arguments: argparse.Namespace) -> dict[str, str]:
-    """The flags of a spec or network that were typed."""
-    given = {item.name: getattr(arguments, _destination(item.name)) for item in fields(kind)}
+    given = {item.name: getattr(arguments, f"{_FIELD}{item.name}") for item in fields(kind)}
     return {name: words for name, words in given.items() if words is not None}
-
-
-def build_parser(op: str, command: str) -> Parser:
-    """The parser of one operator's command."""
-    summary = (SPECS[op].__doc__ or op).strip().splitlines()[0]
-    description = f"Compare implementations of {op} on this machine.\n\n  {summary}\n\n{SWEEP}"
-    parser = Parser(f"profkit {command}", description, _examples(op, command))
-    group = parser.add_argument_group(f"{op} (each flag is a sweep axis)")
-    parser.add_options(MeasureOptions)
-    parser.add_options(TableOptions)
-    add_spec(group, op)
-    return parser
-
-
-def _destination(name: str) -> str:
-    return f"field_{name}"
 
 
 def add_fields(group: argparse._ArgumentGroup, kind: type[Fields]) -> None:
@@ -216,32 +132,7 @@ def add_fields(group: argparse._ArgumentGroup, kind: type[Fields]) -> None:
         text = f"{item.metadata['help']} [{form.word(item.default)}]".replace("%", "%%")
         optional: dict[str, Any] = {"nargs": "?", "const": "yes"} if form is FLAG else {}
         flag = f"--{item.name.replace('_', '-')}"
-        group.add_argument(flag, dest=_destination(item.name), metavar=form.metavar, help=text, **optional)
-
-
-def add_spec(group: argparse._ArgumentGroup, op: str) -> None:
-    """The flags of an operator's spec, and its presets."""
-    add_fields(group, SPECS[op])
-    preset = f"a named shape, other flags change it; may be repeated or a comma list [{default_preset(op)}]"
-    group.add_argument("--preset", metavar="NAME", action="append", help=preset)
-    group.add_argument("--list-presets", action="store_true", help="list the named shapes and exit")
-
-
-def _examples(op: str, command: str) -> str:
-    names = [item.name for item in fields(SPECS[op])]
-    axis, values = ("stride", "1,2,3,5") if "stride" in names else (names[0], "16,64,256")
-    preset = default_preset(op)
-    return (
-        "examples:\n"
-        f"  profkit {command}\n"
-        f"  profkit {command} --{axis} {values} --threads 1,2 --json sweep.json\n"
-        f"  profkit {command} --all\n"
-        f"  profkit {command} --preset {preset} --only 'native/*' --only torch --baseline torch\n"
-        f"  profkit {command} --candidate my_kernel.cpp --watch\n"
-        f"  profkit {command} --columns +page_faults,first_call --cache cold\n\n"
-        "exit codes: 0 measured, 1 nothing could be measured or a file could not be written, 2 wrong usage,\n"
-        "  3 a row is wrong, crashed or lost (with --strict), 130 interrupted"
-    )
+        group.add_argument(flag, dest=f"{_FIELD}{item.name}", metavar=form.metavar, help=text, **optional)
 
 
 def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -265,6 +156,19 @@ def _programs(name: str, words: Sequence[str]) -> dict[str, str]:
     return {framework: path for framework, _, path in pairs}
 
 
+def _number(what: str, least: int = 1, word_for_none: str = "") -> Callable[[str, str], int | None]:
+    """A reader of whole numbers; `what` is how its message calls them."""
+
+    def read(flag: str, text: str) -> int | None:
+        if text and text == word_for_none:
+            return None
+        if not text.isdecimal() or int(text) < least:
+            raise UsageError(f"--{flag} takes {what} got {text!r}")
+        return int(text)
+
+    return read
+
+
 @dataclass(frozen=True)
 class _Form:
     """How an option is typed."""
@@ -276,13 +180,16 @@ class _Form:
     word: Callable[[Any], str] = str
     """The default as it would be typed."""
     repeats: bool = False
+    alone: str | None = None
+    """What the flag means without a word behind it; None: it needs one."""
 
 
 _FORMS = {
     "": _Form("FILE"),
     FOLDER: _Form("FOLDER"),
+    PATH: _Form("PATH"),
     WORDS: _Form("NAME", repeats=True),
-    COLUMNS: _Form("NAME[,NAME]", finish=lambda _, given: split_list(given)),
+    COLUMNS: _Form("NAME[,NAME]", finish=lambda _, given: list(filter(None, split_list(given))) or None, repeats=True),
     KEY: _Form("KEY"),
     SECONDS: _Form("TIME", typed(parse_duration), word=lambda value: f"{value:g}s"),
     BYTES: _Form("SIZE", typed(parse_bytes)),
@@ -294,6 +201,11 @@ _FORMS = {
     KEYS: _Form("KEY", finish=lambda _, given: split_list(given), repeats=True),
     FILES: _Form("FILE[:FUNCTION]", repeats=True),
     PROGRAMS: _Form("FRAMEWORK=PATH", finish=_programs, repeats=True),
+    KIND: _Form("WHAT"),
+    WORD: _Form("NAME"),
+    TOP: _Form("N", finish=_number("a number of rows from 1 on, or all;", word_for_none="all")),
+    PROCESS: _Form("PID", finish=_number("a process id,", least=0)),
+    FLOWS: _Form("N", finish=_number("a number of arrows from 1 on,"), alone=str(DEFAULT_FLOWS)),
 }
 
 
@@ -308,17 +220,26 @@ def _options_of(options: type) -> list[Field[Any]]:
 
 
 def _argument(item: Field[Any]) -> dict[str, Any]:
-    """What argparse is told of an option; what is not typed is None there, and takes its default in `read_options`."""
+    """The arguments of `add_argument` for an option; one that is not typed is None until `read_options`."""
     facts, form = item.metadata, _FORMS[item.metadata["form"]]
     shown = facts["shown"]
     if isinstance(item.default, bool):
         more = {"action": "store_const", "const": not item.default}
     elif facts["choices"]:
-        more, shown = {"choices": facts["choices"]}, item.default
+        more, shown = {"choices": facts["choices"]}, shown or item.default
+        more |= {"metavar": form.metavar} if facts["form"] else {}
     else:
         more = {"metavar": form.metavar, "type": form.convert, "action": "append" if form.repeats else "store"}
+        more |= {} if form.alone is None else {"nargs": "?", "const": form.alone}
         shown = shown or (form.word(item.default) if item.default not in (None, (), MISSING) else "")
     return {**more, "help": (facts["help"] + (f" [{shown}]" if shown else "")).replace("%", "%%")}
+
+
+def first_given(options: object, names: Sequence[str]) -> str:
+    """The flag of the first of these options that is not the default; empty: all are."""
+    known = {item.name: item for item in fields(options)}  # type: ignore[arg-type]
+    wrong = next((name for name in names if getattr(options, name) != known[name].default), "")
+    return f"--{_flag(known[wrong])}" if wrong else ""
 
 
 def read_options(options: type, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -332,14 +253,4 @@ def read_options(options: type, arguments: argparse.Namespace) -> dict[str, Any]
 
 
 def made_options(options: type[OptionsType], arguments: argparse.Namespace) -> OptionsType:
-    """The options that were typed."""
     return options(**read_options(options, arguments))
-
-
-def chosen_top(text: str) -> int | None:
-    """How many rows --top asks for; None: all."""
-    if text == "all":
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"--top takes a number of rows from 1 on, or all; got {text!r}")
-    return int(text)

@@ -6,9 +6,9 @@ import textwrap
 from typing import Any, TextIO
 
 from profkit.errors import UnavailableError, UnsupportedError
-from profkit.frameworks.adapter import variant_of
 from profkit.measurement.result import Cell, Result, Row
-from profkit.measurement.statistics import verdict
+from profkit.measurement.statistics.estimates import verdict
+from profkit.ops.keys import parts_of
 from profkit.rendering.names import conditions_text, spec_text
 from profkit.rendering.quantities import time_text
 from profkit.rendering.terminal import PLAIN_WIDTH, say, stream_width
@@ -28,7 +28,7 @@ def explained(cell: Cell, tuned: bool = True) -> dict[str, Any]:
     from profkit.frameworks.native.costs import costs_origin
     from profkit.frameworks.native.policy import MODEL, choose_kernel
 
-    native = [row for row in cell.rows if row.key.split("/")[1:3] == [NATIVE, "cpu"]]
+    native = [row for row in cell.rows if parts_of(row.key)[1:3] == (NATIVE, "cpu")]
     forms = {word for row in native for word in row.key.split("/")[4:]}
     try:
         choice = choose_kernel(cell.spec, cell.threads, forms, tuned)
@@ -48,10 +48,10 @@ def _agreement(key: str, cell: Cell, rows: list[Row]) -> dict[str, Any]:
     """How the row that was taken did beside the fastest that was measured."""
     own = next((row for row in rows if row.key == key), None)
     if own is None:
-        return {"fastest_native": None, "measurement": f"{variant_of(key)} was not measured here"}
+        return {"fastest_native": None, "measurement": f"{parts_of(key).variant} was not measured here"}
     fastest = min(rows, key=lambda row: row.median_ns or 0.0)
     if fastest is own:
-        text = f"the measurement agrees: {variant_of(key)} is the fastest of {len(rows)} native rows"
+        text = f"the measurement agrees: {parts_of(key).variant} is the fastest of {len(rows)} native rows"
         return {"fastest_native": key, "slower_by": 0.0, "measurement": text}
     ratio = None if cell.is_too_busy else cell.ratio(own, fastest)
     slower = (own.median_ns or 0.0) / (fastest.median_ns or 1.0)  # as the table has it
@@ -59,19 +59,18 @@ def _agreement(key: str, cell: Cell, rows: list[Row]) -> dict[str, Any]:
     if ratio is not None and verdict(ratio, MARGIN) == "same":
         doubt = " (the same within 2 %)"
     text = (
-        f"fastest native row measured: {variant_of(fastest.key)} ({time_text(fastest.median_ns)}); "
-        f"the policy's {variant_of(key)} is {100 * (slower - 1):.0f} % slower{doubt}"
+        f"fastest native row measured: {parts_of(fastest.key).variant} ({time_text(fastest.median_ns)}); "
+        f"the policy's {parts_of(key).variant} is {100 * (slower - 1):.0f} % slower{doubt}"
     )
     return {"fastest_native": fastest.key, "slower_by": slower - 1.0, "measurement": text}
 
 
 def explanation_text(cell: Cell, width: int = PLAIN_WIDTH) -> str:
-    """The lines under a table."""
     head = f"policy for {spec_text(cell.spec)}, {conditions_text(cell)}"
     if "problem" in cell.policy:
         paragraphs = [f"{head}: none; {cell.policy['problem']}"]
     else:
-        chosen = f"{head}: native/{variant_of(cell.policy['key'])} ({cell.policy['source']})"
+        chosen = f"{head}: native/{parts_of(cell.policy['key']).variant} ({cell.policy['source']})"
         fitted = [f"costs fitted on {cell.policy['costs_from']}"] if cell.policy["costs_from"] else []
         lines = (*cell.policy["reasons"], *fitted, cell.policy["measurement"])
         paragraphs = [chosen, *(f"  {line}" for line in lines)]
@@ -80,6 +79,5 @@ def explanation_text(cell: Cell, width: int = PLAIN_WIDTH) -> str:
 
 
 def print_explanations(result: Result, stream: TextIO) -> None:
-    """All cells, after the tables."""
     for cell in filter(lambda cell: cell.policy, result.cells):
         say("\n" + explanation_text(cell, stream_width(stream)), stream)

@@ -1,57 +1,45 @@
-"""Any file that profkit reads: a path in, a capture or a result out; and what is missing in it."""
+"""Any file that profkit reads: a path in, a capture or a result out; and its losses."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from profkit.capture.opening import Content, content_of, open_capture
+from profkit.capture.run import Run
+from profkit.capture.schema import Capture
+from profkit.measurement.options import OPTIONS, option
+from profkit.measurement.result import Result, read_result
+from profkit.rendering.usage.content import loss_lines
 
-if TYPE_CHECKING:
-    from profkit.capture.run import Run
-    from profkit.capture.schema import Capture
-    from profkit.measurement.result import Result
-
-    Opened = Capture | Run | Result
-
-
-def open_any(path: str | os.PathLike[str]) -> Opened:
-    """What the file holds; CaptureError when that cannot be read."""
-    content = content_of(path)
-    if content is Content.RESULT:
-        from profkit.measurement.result import read_result
-
-        return read_result(path)
-    return open_capture(path, content)
-
-
+Opened = Capture | Run | Result
 LOST = 5
 """Exit code of --fail-on-loss."""
 
 
+def open_any(path: str | os.PathLike[str]) -> Opened:
+    """The content of the file; CaptureError if it cannot be read."""
+    content = content_of(path)
+    return read_result(path) if content is Content.RESULT else open_capture(path, content)
+
+
 def add_capture_argument(parser: argparse.ArgumentParser) -> None:
-    """The file that a command reads."""
-    words = "file of profkit trace, network or record, of an operator's --json, of torch.profiler or nsys"
+    words = "file written by profkit trace, network or record, an operator's --json, torch.profiler or nsys"
     parser.add_argument("capture", metavar="CAPTURE", help=words)
 
 
-def add_loss_argument(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """The flag of every command that reads captures."""
-    words = f"exit with {LOST} when records were lost, or a program ran unrecorded"
-    parser.add_argument("--fail-on-loss", action="store_true", help=words)
+@dataclass(frozen=True)
+class LossOptions:
+    fail_on_loss: bool = option(False, OPTIONS, f"exit with {LOST} if records were lost or a program ran unrecorded")
 
-
-def loss_code(opened: Opened, arguments: argparse.Namespace) -> int:
-    """What the shell is told of what is missing: 0 unless it asked for it."""
-    return LOST if arguments.fail_on_loss and has_loss(opened) else 0
+    def exit_code(self, opened: Opened) -> int:
+        """Of a command that showed or wrote what was recorded."""
+        return LOST if self.fail_on_loss and has_loss(opened) else 0
 
 
 def has_loss(opened: Opened) -> bool:
-    """Whether anything is missing that a recording should have; a result has no records to lose."""
-    from profkit.capture.run import Run
-    from profkit.measurement.result import Result
-
+    """Whether records were lost; a result has none to lose."""
     if isinstance(opened, Result):
         return False
     captures = opened.captures if isinstance(opened, Run) else [opened]
@@ -59,11 +47,7 @@ def has_loss(opened: Opened) -> bool:
 
 
 def trouble_lines(opened: Opened) -> list[str]:
-    """What a reader of its numbers must know: losses first."""
-    from profkit.capture.run import Run
-    from profkit.measurement.result import Result
-    from profkit.rendering.usage.content import loss_lines
-
+    """The warnings about its numbers: losses first."""
     if isinstance(opened, Result):
         return ["warning: the measurement was interrupted"] if opened.interrupted else []
     if isinstance(opened, Run):

@@ -4,85 +4,97 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
 
-from profkit.cli import INTERRUPTED, tell
-from profkit.commands.arguments import Request, parse_request
+from profkit.capture.output_files import check_targets
+from profkit.commands.explain import explain_cells
+from profkit.commands.request import Request, parse_request
 from profkit.commands.showing import show_result
-from profkit.errors import ProfkitError, UnavailableError, UsageError
+from profkit.errors import INTERRUPTED, ProfkitError, UnavailableError, UsageError
+from profkit.frameworks import is_candidate
 from profkit.measurement.result import Result
 from profkit.ops import default_preset, presets_for
-from profkit.rendering.atomic_write import check_targets
 from profkit.rendering.names import spec_text
 from profkit.rendering.progress import show_progress
 from profkit.rendering.quantities import bytes_text
 from profkit.rendering.tables.table import Item, Items
+from profkit.rendering.terminal import tell
 
 POLL_S = 0.5
 BUILD_LINE = "from the repository's folder, type: pip install -e ."
-_BAD_STATUSES = ("wrong", "crashed", "lost")
+_BAD_STATUSES = ("wrong", "crashed", "lost", "not compiled", "not loaded")
+_FAILED_CANDIDATE = (*_BAD_STATUSES, "timeout", "oom")
+BAD_ROW = 3
 
 
-def compare(op: str, command: str, words: Sequence[str]) -> int:
-    """Do what the words say."""
+def run_operator(op: str, command: str, words: Sequence[str]) -> int:
     request = parse_request(op, command, words)
     if request.lists_presets:
         return list_presets(request.op)
     if request.table.lists:
         return list_implementations(request)
-    check_targets(request.table.files.values())
-    _load_api()
+    sources = [text.partition(":")[0] for text in request.options.candidates]
+    check_targets(request.table.files.values(), sources=sources)
+    measure = load_measurement()
     _check_memory(request)
-    return watch(request) if request.table.watch else measure_once(request)
+    return watch(request, measure) if request.table.watch else measure_once(request, measure)
 
 
-def measure_once(request: Request) -> int:
+def measure_once(request: Request, measure: Callable[..., Result]) -> int:
     """Measure, show, save; what was measured is shown before anything can fail."""
-    api = _load_api()
-    if request.cells > 1 and not request.table.quiet:
-        budget = request.options["budget_s"]
-        tell(f"{request.cells} tables, {budget * (1 + request.options.get('again', 0)):g} s of sampling each")
-    with show_progress(is_quiet=request.table.quiet) as progress:
-        result = api.measure(request.specs, progress=progress, **request.options)
-    table = request.table
-    show_result(result, table.columns, table.verbose or request.options["all"], table.files)
+    table, options = request.table, request.options
+    if request.cells > 1 and not table.quiet:
+        tell(f"{request.cells} tables, {options.budget_s * (1 + options.again):g} s of sampling each")
+    with show_progress(is_quiet=table.quiet) as progress:
+        result = measure(request.specs, options, progress)
+    if options.explain:
+        explain_cells(result, options.tuned)
+    show_result(result, table.columns, table.verbose or options.all, table.files)
     return exit_code(result, table.strict)
 
 
-def _load_api() -> ModuleType:
-    """The Python API; UnavailableError with the line to type where the compiled core is missing."""
+def load_measurement() -> Callable[..., Result]:
+    """measure_cells; UnavailableError with the line to type where the compiled core is missing."""
     try:
-        from profkit import api
+        from profkit.measurement.run import measure_cells
     except ImportError as error:
         raise UnavailableError(f"profkit's compiled core cannot be loaded: {error}\n  {BUILD_LINE}") from error
-    return api
+    return measure_cells
 
 
 def exit_code(result: Result, is_strict: bool) -> int:
-    """The exit code; an interruption takes precedence."""
     if result.interrupted:
         return INTERRUPTED
-    if is_strict and any(row.status in _BAD_STATUSES for cell in result.cells for row in cell.rows):
-        return 3
+    rows = [row for cell in result.cells for row in cell.rows]
+    candidates = [row for row in rows if is_candidate(row.key)]
+    if any(row.status in _FAILED_CANDIDATE for row in candidates):
+        return BAD_ROW
+    if is_strict and any(row.status in _BAD_STATUSES or row.doubts for row in rows):
+        return BAD_ROW
     if not result.measured_rows():
         tell("nothing could be measured; profkit doctor says what works here")
+        return 1
+    timed = {row.key for row in candidates if row.status == "ok"}
+    untimed = dict.fromkeys(row.key for row in candidates if row.key not in timed)
+    if untimed:
+        tell(f"no time in any table: {', '.join(untimed)}")
         return 1
     return 0
 
 
-def watch(request: Request) -> int:
+def watch(request: Request, measure: Callable[..., Result]) -> int:
     """Measure now and after each change of a candidate's file, until Ctrl-C."""
     from profkit.frameworks.candidate.operators import candidate_implementations
 
-    # A file that cannot be meant ends the command here; one that breaks while it is edited only costs a round.
-    chosen = candidate_implementations(request.options["candidates"], request.op)
+    # A file that cannot be a candidate ends the command here; one that breaks while it is edited only costs a round.
+    chosen = candidate_implementations(request.options.candidates, request.op)
     files = [Path(implementation.options["path"]) for implementation in chosen]
     while True:
         seen = _stamps(files)
         try:
-            code = measure_once(request)
+            code = measure_once(request, measure)
         except ProfkitError as error:
             tell(str(error))
             code = error.exit_code
@@ -97,7 +109,6 @@ def watch(request: Request) -> int:
 
 
 def list_presets(op: str) -> int:
-    """Print the operator's named shapes."""
     default = default_preset(op)
     presets = presets_for(op).items()
     items = [Item(name, "default" if name == default else "", spec_text(spec)) for name, spec in presets]
@@ -107,15 +118,14 @@ def list_presets(op: str) -> int:
 
 def list_implementations(request: Request) -> int:
     """Print what exists for these specs, and why something does not run; nothing is measured."""
-    from profkit.measurement.options import MeasureOptions
     from profkit.measurement.selection import Selection, all_implementations, availability_of
 
-    options = MeasureOptions(**request.options)
+    options = request.options
     known = all_implementations(request.op, options.candidates)
     selection = Selection(known, options)
     cells = [(spec, threads) for spec in request.specs for threads in options.thread_counts()]
     default = {row.key for cell in cells for row in selection.rows(*cell)}
-    shown = default | {row.key for row in selection.asked}
+    shown = default | {row.key for row in selection.selected}
     items = []
     for implementation in [row for row in known if row.key in shown]:
         availabilities = [availability_of(implementation, spec, options.interpreters) for spec in request.specs]
@@ -142,11 +152,9 @@ def _check_memory(request: Request) -> None:
     from profkit.measurement.environment import memory_bytes
 
     available = memory_bytes()
-    if available is None:
-        return
     for spec in request.specs:
         needed = spec.min_bytes()
-        if needed > available:
+        if available is not None and needed > available:
             raise UsageError(
                 f"inputs and output of one call take {bytes_text(needed)}, this machine has {bytes_text(available)}: "
                 f"{spec.op} {spec_text(spec)}"
@@ -157,10 +165,8 @@ def _stamps(files: Sequence[Path]) -> list[tuple[int, int] | None]:
     """When each file changed last and its size; None while an editor has it away."""
     stamps: list[tuple[int, int] | None] = []
     for file in files:
-        try:
+        stamps.append(None)
+        with suppress(OSError):
             status = file.stat()
-        except OSError:
-            stamps.append(None)
-        else:
-            stamps.append((status.st_mtime_ns, status.st_size))
+            stamps[-1] = status.st_mtime_ns, status.st_size
     return stamps

@@ -1,4 +1,4 @@
-"""Tables printed and files written, each as far as it goes: what failed comes back as words, nothing else is lost."""
+"""Prints tables and writes files, each as far as possible: failures become messages and do not affect the rest."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from profkit.attribution.account import STEPS, clocks_of
+from profkit.attribution.aggregation import mean_of_steps
 from profkit.attribution.passes import main_capture
-from profkit.attribution.tables import mean_of_steps
+from profkit.capture.output_files import write_atomically
 from profkit.capture.run import Run
 from profkit.capture.schema import Capture
-from profkit.cli import abandon_stdout
 from profkit.commands.explain import print_explanations
 from profkit.errors import ProfkitError
+from profkit.measurement.network_run import NetworkRequest
 from profkit.measurement.result import Result
-from profkit.rendering.atomic_write import write_atomically
+from profkit.rendering.results.columns import render_csv
 from profkit.rendering.results.content import result_document
-from profkit.rendering.results.records import render_csv
 from profkit.rendering.tables.document import Document
 from profkit.rendering.tables.json_file import render_json
-from profkit.rendering.terminal import say
+from profkit.rendering.terminal import abandon_stdout, say
 from profkit.rendering.usage.content import View
 from profkit.rendering.usage.files import render_usage_csv, render_usage_json
-from profkit.rendering.usage.frameworks import compare_layers
 from profkit.rendering.usage.gaps import EXPLAINED, gaps_to_json
+from profkit.rendering.usage.networks import compare_layers, compare_learning
 from profkit.rendering.usage.reports import Report, report_of, without_table
 from profkit.rendering.usage.tfprof import render_tfprof
 
@@ -45,20 +45,17 @@ def show_usage(
 ) -> None:
     """Print a report for each, then frameworks side by side; then write the files, which are of each one's first table.
 
-    A reader that went away, or one file that cannot be written, does not cost the others. `choice` as report_of.
+    A closed pipe, or one file that cannot be written, does not prevent the others. `choice` as report_of.
     """
     reports = [report_of(each, by or _usual(each, layout), **choice) for each in opened]
     out = sys.stdout if stream is None else stream
-    problems = printed(lambda: _print(reports, view, layout, out), out) + _written(reports, view, files)
-    if problems:
-        raise ProfkitError("\n".join(problems))
+    refuse(printed(lambda: _print(reports, view, layout, out), out) + _written(reports, view, files))
 
 
 def _usual(opened: Capture | Run, layout: str) -> str | None:
-    """tfprof speaks of types; kinds are profkit's own."""
-    if layout != TFPROF or (isinstance(opened, Run) and opened.capture("time") is None):
-        return None
-    return "type" if clocks_of(main_capture(opened))[0] == STEPS else None
+    """tfprof's rows are types; kinds are profkit's own."""
+    is_recorded = not isinstance(opened, Run) or opened.capture("time") is not None
+    return "type" if layout == TFPROF and is_recorded and clocks_of(main_capture(opened))[0] == STEPS else None
 
 
 def _print(reports: Sequence[Report], view: View, layout: str, out: TextIO) -> None:
@@ -78,7 +75,9 @@ def _print(reports: Sequence[Report], view: View, layout: str, out: TextIO) -> N
 def _document(reports: Sequence[Report], view: View, explained: float = EXPLAINED) -> Document:
     tables = [table for report in reports for table in report.tables(view, explained)]
     runs = [report.opened for report in reports if report.usages and isinstance(report.opened, Run)]
-    return Document(*tables, *([compare_layers(runs)] if len(runs) > 1 else []))
+    learned = [run for run in runs if run.learning]
+    tables += [compare_layers(runs, view.top if explained else None)] if len(runs) > 1 else []
+    return Document(*tables, *([compare_learning(learned)] if len(learned) > 1 else []))
 
 
 def _written(reports: Sequence[Report], view: View, files: Mapping[str, str]) -> list[str]:
@@ -98,12 +97,12 @@ def _written(reports: Sequence[Report], view: View, files: Mapping[str, str]) ->
     return written(jobs)
 
 
-def path_for(path: str, run: Capture | Run, runs: Sequence[Capture | Run]) -> str:
+def path_for(path: str, run: Capture | Run | NetworkRequest, runs: Sequence[Capture | Run | NetworkRequest]) -> str:
     """The file of one of several runs: usage.json is usage.torch.json, unless there is only one."""
-    if len(runs) == 1 or not isinstance(run, Run):
+    if len(runs) == 1 or isinstance(run, Capture):
         return path
     target = Path(path)
-    names = [each.framework for each in runs]
+    names = [each.framework for each in runs if not isinstance(each, Capture)]
     mode = f"-{run.mode}" if names.count(run.framework) > 1 else ""
     return os.fspath(target.with_name(f"{target.stem}.{run.framework}{mode}{target.suffix}"))
 
@@ -122,9 +121,7 @@ def show_result(result: Result, columns: Sequence[str] | None, is_verbose: bool,
         "csv": lambda: render_csv(result),
         "markdown": document.markdown,
     }
-    problems = printed(show, out) + written(partial(_write, path, texts[kind]) for kind, path in files.items())
-    if problems:
-        raise ProfkitError("\n".join(problems))
+    refuse(printed(show, out) + written(partial(_write, path, texts[kind]) for kind, path in files.items()))
 
 
 def _write(path: str, text: Callable[[], str]) -> None:
@@ -132,7 +129,7 @@ def _write(path: str, text: Callable[[], str]) -> None:
 
 
 def printed(print_all: Callable[[], None], out: TextIO) -> list[str]:
-    """A reader that went away is no problem; a full disk is one, which must not cost the files."""
+    """A closed pipe is not an error; a full disk is one, but must not prevent the files."""
     try:
         print_all()
         out.flush()
@@ -144,8 +141,14 @@ def printed(print_all: Callable[[], None], out: TextIO) -> list[str]:
     return []
 
 
+def refuse(problems: Sequence[str]) -> None:
+    """Raise ProfkitError when there are any."""
+    if problems:
+        raise ProfkitError("\n".join(problems))
+
+
 def written(jobs: Iterable[Callable[[], None]]) -> list[str]:
-    """Each job writes a file; one that fails does not cost the others."""
+    """Each job writes a file; one that fails does not prevent the others."""
     problems = []
     for job in jobs:
         try:

@@ -14,11 +14,10 @@ from profkit.ops.axes import PADDING, Kind
 from profkit.ops.spec import Spec
 
 CELL_LIMIT = 2000
-"""More cells than this are a typing error, not a wish: even at one second each they take over half an hour."""
+"""More cells than this are a mistake: even at one second each they take over half an hour."""
 
 
 def split_list(words: str | Sequence[str]) -> list[str]:
-    """The items of comma lists."""
     listed = [words] if isinstance(words, str) else words
     return [item.strip() for text in listed for item in text.split(",")]
 
@@ -28,7 +27,7 @@ def build_specs(
 ) -> list[Spec]:
     """Each preset (the default without any) with each combination of the given values, checked.
 
-    `other_axes` are lengths of axes that are no fields of the spec (threads, ...): they count as cells, too.
+    `other_axes` are lengths of axes that are not fields of the spec (threads, ...): they multiply the cells, too.
     """
     kinds = {item.name: item.metadata["kind"] for item in fields(SPECS[op])}
     starts = [find_preset(op, name) for name in _distinct("preset", presets)] or [SPECS[op]()]
@@ -40,7 +39,7 @@ def build_specs(
         raise UsageError(f"the sweep has {cells} cells ({product}), more than {CELL_LIMIT}: give fewer values")
     combinations = [dict(zip(axes, chosen)) for chosen in itertools.product(*axes.values())]
     specs = [start.replaced(**changes) for start in starts for changes in combinations]
-    # Two presets may become equal once a flag overrides what told them apart; measuring twice would tell nothing.
+    # Two presets may become equal once a flag overrides their difference; they are measured once.
     return list(dict.fromkeys(specs))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 
 from profkit.frameworks.adapter import Adapter
+from profkit.ops.keys import parts_of
 
 BACKENDS = (
     "native",
@@ -26,6 +27,11 @@ BACKENDS = (
     "numba_cuda",
 )
 CANDIDATE = "candidate"
+
+
+def is_candidate(key: str) -> bool:
+    """Whether it names a user's own kernel."""
+    return parts_of(key).framework == CANDIDATE
 
 
 def load_adapter(name: str) -> Adapter:

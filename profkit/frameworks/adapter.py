@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.errors import UnavailableError
+from profkit.ops.keys import parts_of
 from profkit.ops.spec import Spec
 
 Array = NDArray[Any]
@@ -23,7 +24,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Implementation:
-    """One way to run one operator; its key `op/framework/device[/variant]` names it everywhere."""
+    """One way to run one operator."""
 
     key: str
     adapter: str
@@ -34,22 +35,19 @@ class Implementation:
     measurement too: the format to which operands are rounded where it is coarser than the spec's (tf32); `forms` by
     selection: see below."""
     is_default: bool = True
-    """Whether it is measured when no row is asked for by name; of native kernels the policy chooses among these."""
+    """Whether it is measured when no row is named; of native kernels the policy chooses among these."""
 
     @property
     def op(self) -> str:
-        """The operator: first part of the key."""
-        return self.key.split("/")[0]
+        return parts_of(self.key).op
 
     @property
     def framework(self) -> str:
-        """Who runs it: second part of the key."""
-        return self.key.split("/")[1]
+        return parts_of(self.key).framework
 
     @property
     def device(self) -> str:
-        """cpu or cuda: third part of the key."""
-        return self.key.split("/")[2]
+        return parts_of(self.key).device
 
     @property
     def rounding(self) -> str:
@@ -66,8 +64,7 @@ class Implementation:
 
     @property
     def variant(self) -> str:
-        """What follows the device in the key, or nothing."""
-        return variant_of(self.key)
+        return parts_of(self.key).variant
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,7 @@ class Prepared:
 
     call: Callable[[], Any]
     """Runs the operator to completion (asynchronous frameworks wait inside) and returns their output."""
-    to_numpy: Callable[[Any], Array]
+    to_numpy: Callable[[Any], Array] = np.asarray
     """Turns what `call` returned into the spec's output shape and layout; never timed."""
     output: str = "fresh"
     """`fresh` when every call allocates its output, `reused` when it writes into the same memory."""
@@ -131,8 +128,6 @@ class Conditions:
 
 
 class Adapter(Protocol):
-    """One framework."""
-
     name: str
     """Second part of the key."""
 
@@ -157,11 +152,6 @@ class Adapter(Protocol):
     ) -> Prepared:
         """In the worker: everything before the timed call."""
         ...
-
-
-def variant_of(key: str) -> str:
-    """What follows the device in a key, or nothing."""
-    return "/".join(key.split("/")[3:])
 
 
 def find_module(module: str, extra: str) -> Availability:

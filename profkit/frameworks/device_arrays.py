@@ -32,7 +32,7 @@ def cuda_module() -> Any:
 
 @cache
 def cuda_device() -> dict[str, Any]:
-    """Facts of the device; UnavailableError with the driver's reason where there is none."""
+    """Facts of the device; UnavailableError with the driver's reason without one."""
     devices = cuda_module().devices()
     if len(devices) <= ORDINAL:
         raise UnavailableError("the CUDA driver reports no device")
@@ -41,9 +41,8 @@ def cuda_device() -> dict[str, Any]:
 
 
 def uploaded(array: Array) -> Any:
-    """A copy in device memory."""
     memory = cuda_module().DeviceMemory(array.nbytes)
-    memory.upload(_bytes_of(np.ascontiguousarray(array)))
+    memory.upload(np.ascontiguousarray(array).reshape(-1).view(np.uint8))  # Python's buffers do not know bfloat16
     return memory
 
 
@@ -58,10 +57,4 @@ def downloaded(memory: Any, spec: Spec) -> Array:
     """The output as an array of the host; the memory may be larger."""
     data = np.empty(memory.nbytes, np.uint8)
     memory.download(data)
-    array: Array = data[: spec.output_bytes()].view(spec.numpy_dtype).reshape(spec.output_shape())
-    return array
-
-
-def _bytes_of(array: Array) -> Array:
-    """The same memory as bytes: Python's buffers do not know bfloat16."""
-    return array.reshape(-1).view(np.uint8)
+    return data[: spec.output_bytes()].view(spec.numpy_dtype).reshape(spec.output_shape())

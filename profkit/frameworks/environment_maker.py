@@ -1,7 +1,7 @@
 """Makes and removes environments: pinned requirements in, a folder that is ready or nothing out.
 
 An environment grows under a temporary name and gets its own only when its framework has been imported in it, so
-whatever ends the work early leaves nothing that looks ready. Leftovers are cleared by the next call.
+an interrupted creation leaves nothing that looks complete. Leftovers are removed by the next call.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from profkit.errors import UnavailableError, UsageError
 from profkit.frameworks.environments import (
@@ -85,10 +86,7 @@ def check(environment: Environment) -> dict[str, str]:
     """Import the framework in its environment; its packages, or UnavailableError with Python's last words."""
     foreign, python = environment.foreign, str(python_in(environment.folder))
     with tempfile.TemporaryDirectory(prefix="profkit-check-") as folder:
-        variables = {**_clean_variables(), **foreign.check_environment}
-        done = subprocess.run(
-            [python, "-c", foreign.check], cwd=folder, env=variables, capture_output=True, text=True, check=False
-        )
+        done = _asked(python, foreign.check, cwd=folder, env={**_clean_variables(), **foreign.check_environment})
     if done.returncode:
         raise UnavailableError(
             f"{foreign.name} cannot be imported in {environment.folder}\n  {_last_lines(done.stderr.splitlines())}"
@@ -97,9 +95,9 @@ def check(environment: Environment) -> dict[str, str]:
 
 
 def check_python(foreign: IsolatedFramework, python: str) -> str:
-    """The version of an interpreter; UsageError when the pins have no builds for it, or it is no interpreter."""
+    """The version of an interpreter; UsageError when the pins have no builds for it, or it is not an interpreter."""
     try:
-        done = subprocess.run([python, "-c", _VERSION], capture_output=True, text=True, check=False)
+        done = _asked(python, _VERSION)
         version = done.stdout.strip()
         major, minor = (int(part) for part in version.split(".")[:2])
     except (OSError, ValueError):
@@ -114,20 +112,18 @@ def check_python(foreign: IsolatedFramework, python: str) -> str:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files below."""
     paths = (Path(parent) / name for parent, _, names in os.walk(folder) for name in names)
     return sum(path.lstat().st_size for path in paths)
 
 
 def _other_python(foreign: IsolatedFramework) -> str:
-    """An interpreter on the path that would do; empty when there is none."""
+    """A suitable interpreter on the path; empty without one."""
     for minor in range(foreign.newest[1], foreign.oldest[1] - 1, -1):
         found = shutil.which(f"python{foreign.newest[0]}.{minor}")
         if found is None:
             continue
         # A launcher of that name may lead to no interpreter, or to another one.
-        done = subprocess.run([found, "-c", _VERSION], capture_output=True, text=True, check=False)
-        if done.stdout.startswith(f"{foreign.newest[0]}.{minor}."):
+        if _asked(found, _VERSION).stdout.startswith(f"{foreign.newest[0]}.{minor}."):
             return found
     return ""
 
@@ -135,7 +131,7 @@ def _other_python(foreign: IsolatedFramework) -> str:
 def _fill(foreign: IsolatedFramework, folder: Path, python: str, version: str, tell: MessageCallback) -> None:
     tell(f"virtual environment with Python {version}")
     pip = _own_pip()
-    _run([python, "-m", "venv", *(["--without-pip"] if pip else []), str(folder)], {}, _hear, "python -m venv failed")
+    _run([python, "-m", "venv", *(["--without-pip"] if pip else []), str(folder)], "python -m venv failed")
     tell("installing " + ", ".join(foreign.pins()))
     inside = str(python_in(folder))
     command = [*pip, "--python", inside] if pip else [inside, "-m", "pip"]
@@ -143,13 +139,13 @@ def _fill(foreign: IsolatedFramework, folder: Path, python: str, version: str, t
     command += ["install", "--no-input", "--no-deps", "--no-compile", "--progress-bar", "off"]
     variables = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_USER": "0", **_build_pins(foreign, folder)}
     advice = "pip install failed; it needs a network, or wheels in a folder that PIP_FIND_LINKS names"
-    _run([*command, "-r", str(foreign.requirements)], variables, _told_when(tell, _PIP_NEWS), advice)
+    _run([*command, "-r", str(foreign.requirements)], advice, variables, tell)
     tell("importing it")
     check(Environment(foreign, folder, READY))
 
 
 def _build_pins(foreign: IsolatedFramework, folder: Path) -> dict[str, str]:
-    """Variables that hold pip to the pinned tools where it builds a package from source, in a place of its own."""
+    """Variables that make pip use the pinned tools when it builds a package from source, in an isolated place."""
     pins = [pin for pin in foreign.pins() if pin.partition("==")[0] in _BUILD_TOOLS]
     if not pins:
         return {}
@@ -168,16 +164,17 @@ def _own_pip() -> list[str]:
     return [sys.executable, "-m", "pip"] if (major, minor) >= (22, 3) else []
 
 
-def _hear(_line: str) -> None:
-    """News that nobody wants."""
-
-
-def _run(command: Sequence[str], variables: Mapping[str, str], news: MessageCallback, trouble: str) -> None:
-    """Run a command, every line of its output as news; UnavailableError with its last words when it fails."""
+def _run(
+    command: Sequence[str],
+    trouble: str,
+    variables: Mapping[str, str] | None = None,
+    tell: MessageCallback | None = None,
+) -> None:
+    """Run a command, reporting pip's progress from its output; UnavailableError with its last lines when it fails."""
     said: list[str] = []
     with subprocess.Popen(
         command,
-        env={**_clean_variables(), **variables},
+        env={**_clean_variables(), **(variables or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -187,20 +184,13 @@ def _run(command: Sequence[str], variables: Mapping[str, str], news: MessageCall
         try:
             for line in process.stdout or ():
                 said.append(line.strip())
-                news(said[-1])
+                if tell and said[-1].startswith(_PIP_NEWS):
+                    tell(re.sub(r" \(from .*\)$", "", said[-1]))
         except BaseException:
             process.kill()
             raise
     if process.returncode:
         raise UnavailableError(f"{trouble}\n  {_last_lines(said)}")
-
-
-def _told_when(tell: MessageCallback, beginnings: tuple[str, ...]) -> MessageCallback:
-    def news(line: str) -> None:
-        if line.startswith(beginnings):
-            tell(re.sub(r" \(from .*\)$", "", line))
-
-    return news
 
 
 def _last_lines(lines: Sequence[str]) -> str:
@@ -217,11 +207,15 @@ def _clean_variables() -> dict[str, str]:
 
 
 def _packages(folder: Path) -> dict[str, str]:
-    done = subprocess.run(
-        [str(python_in(folder)), "-c", _PACKAGES], env=_clean_variables(), capture_output=True, text=True, check=True
-    )
+    done = _asked(str(python_in(folder)), _PACKAGES, env=_clean_variables())
+    done.check_returncode()
     found: dict[str, str] = json.loads(done.stdout)
     return found
+
+
+def _asked(python: str, code: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run code in an interpreter and keep what it says."""
+    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=False, **options)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Virtual environments of frameworks that cannot live beside the others: where they lie, which Python runs them.
+"""Virtual environments of frameworks that cannot share one with the others: their folders and interpreters.
 
 `python -m profkit.env` makes them (environment_maker.py). Standard library only: workers import this module too.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import os
 import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+from profkit.capture.checked_json import check, read_json
 from profkit.frameworks.adapter import Availability
 from profkit.frameworks.cache import cache_folder
 
@@ -24,10 +24,19 @@ SCHEMA = "profkit.environment/1"
 NOT_MADE, READY, OUTDATED, DAMAGED = "not made", "ready", "outdated", "damaged"
 
 
+class _Record(TypedDict):
+    """What is read of that file."""
+
+    schema: str
+    requirements: str
+    python: str
+    bytes: int
+    seconds: float
+    packages: dict[str, str]
+
+
 @dataclass(frozen=True)
 class IsolatedFramework:
-    """A framework that runs in an environment of its own."""
-
     name: str
     module: str
     requirements: Path
@@ -52,7 +61,6 @@ class IsolatedFramework:
 
     @property
     def create_line(self) -> str:
-        """What to type."""
         return f"python -m profkit.env create {self.name}"
 
 
@@ -83,7 +91,7 @@ FOREIGN = {
 
 @dataclass(frozen=True)
 class Environment:
-    """What lies in an environment's folder."""
+    """The contents of an environment's folder."""
 
     foreign: IsolatedFramework
     folder: Path
@@ -96,7 +104,6 @@ class Environment:
 
     @property
     def python(self) -> str:
-        """Its interpreter."""
         return str(python_in(self.folder))
 
 
@@ -107,7 +114,6 @@ def environments_folder() -> Path:
 
 
 def python_in(folder: Path) -> Path:
-    """The interpreter of a virtual environment."""
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
@@ -117,9 +123,10 @@ def look(foreign: IsolatedFramework) -> Environment:
     if not folder.exists():
         return Environment(foreign, folder, NOT_MADE, "has no environment yet")
     try:
-        record = json.loads((folder / RECORD).read_text())
+        record = read_json(folder / RECORD)
+        check(record, _Record, "it is")
         digest = record["requirements"] if record["schema"] == SCHEMA else ""
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError):
         return Environment(foreign, folder, DAMAGED, f"has an unusable environment: {folder / RECORD} cannot be read")
     if not python_in(folder).exists():
         reason = f"has an unusable environment: {python_in(folder)} leads nowhere (was the Python below it removed?)"
@@ -132,8 +139,7 @@ def look(foreign: IsolatedFramework) -> Environment:
 
 def interpreter_for(framework: str) -> str:
     """The Python that runs this framework's worker: that of its own environment, else this one."""
-    foreign = FOREIGN.get(framework)
-    environment = look(foreign) if foreign else None
+    environment = look(FOREIGN[framework]) if framework in FOREIGN else None
     return environment.python if environment and environment.state == READY else sys.executable
 
 

@@ -1,8 +1,7 @@
-"""What the framework adapters share: an adapter assembled from one function per operator, and layout conversions.
+"""What the framework adapters share: an adapter assembled from one function per operator.
 
 `Framework.operator` takes the function that builds an operator's call, and the one that refuses specs; the framework
-then follows the contract of adapter.py. Frameworks are opened with `importlib.import_module`, so types are checked
-alike whether or not they are installed.
+then follows the contract of adapter.py.
 """
 
 from __future__ import annotations
@@ -14,16 +13,15 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from profkit.errors import UnsupportedError
 from profkit.frameworks.adapter import Array, Availability, Conditions, Implementation, Prepared, find_module, require
+from profkit.frameworks.outputs import call_on_fresh, call_on_same, unwritten
 from profkit.ops.matmul import MatMul
 from profkit.ops.spec import Spec
-from profkit.ops.window import Window
 
 WIDE = ("float32", "float64")
 ALL_DTYPES = (*WIDE, "float16", "bfloat16")
@@ -31,7 +29,7 @@ ALL_DTYPES = (*WIDE, "float16", "bfloat16")
 
 @dataclass(frozen=True)
 class Job:
-    """All that a builder gets besides the spec."""
+    """The arguments of a builder other than the spec."""
 
     implementation: Implementation
     inputs: Mapping[str, Array]
@@ -39,7 +37,6 @@ class Job:
 
     @property
     def variant(self) -> str:
-        """The implementation's variant."""
         return self.implementation.variant
 
     @property
@@ -56,7 +53,6 @@ Build = TypeVar("Build", bound=Callable[[Job, Any], Prepared])
 
 
 def accept(implementation: Implementation, spec: Any) -> str:
-    """No reason against any spec."""
     return ""
 
 
@@ -81,7 +77,7 @@ def no_cuda_driver(library: str = "libcuda.so.1") -> str:
 
 
 def package_text(package: str, name: str) -> str:
-    """A file of an installed package, which is not imported; empty when there is none."""
+    """A file of an installed package, which is not imported; empty without one."""
     try:
         spec = importlib.util.find_spec(package)
         return (Path(spec.origin).parent / name).read_text(errors="replace") if spec and spec.origin else ""
@@ -119,7 +115,7 @@ class Framework:
     """Variants that are not default rows: measured with `--all` or by name."""
     environment: Mapping[str, str] = field(default_factory=dict)
     variant_environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What an implementation of the given variant needs besides `environment`."""
+    """What an implementation of the given variant needs in addition to `environment`."""
     dtypes: Sequence[str] = WIDE
     """Element types that its rows are written for."""
     unavailable_reason: Callable[[], str] = lambda: ""
@@ -151,7 +147,7 @@ class Framework:
             raise UnsupportedError(reason)
 
     def is_available(self) -> Availability:
-        """Whether it can run here; without a driver nobody needs to know that the framework is not installed either."""
+        """Whether it can run here; without a driver, whether the framework is installed does not matter."""
         reason = self.unavailable_reason()
         if reason:
             return Availability(False, reason)
@@ -159,7 +155,6 @@ class Framework:
         return next((look for look in looks if not look.available), Availability(True))
 
     def implementations(self, op: str) -> Sequence[Implementation]:
-        """One implementation per variant of the operator."""
         if op not in self.operators:
             return ()
         return tuple(
@@ -174,7 +169,6 @@ class Framework:
         )
 
     def supports(self, implementation: Implementation, spec: Spec) -> str:
-        """The reason against this spec, or nothing."""
         if spec.op not in self.operators:
             return f"{self.name} has no {spec.op}"
         if spec.dtype_word not in self.dtypes:
@@ -182,76 +176,64 @@ class Framework:
         return self.operators[spec.op].refuse(implementation, spec)
 
     def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:
-        """Open the framework and set it up."""
         require(self.is_available())
         return self.begin(implementation, conditions)
 
     def prepare(
         self, implementation: Implementation, spec: Spec, inputs: Mapping[str, Array], conditions: Conditions
     ) -> Prepared:
-        """Build the call."""
         reason = self.supports(implementation, spec)
         if reason:
             raise UnsupportedError(reason)
         return self.operators[spec.op].build(Job(implementation, inputs, conditions), spec)
 
 
-def product(xp: Any, spec: MatMul) -> Callable[..., Any]:
-    """Matrix product with views for transposes, in the array module `xp`."""
+Ready = tuple[Callable[[Array], object], int]
+"""What fills an output, and the bytes of the buffers that it holds."""
+Prepare = Callable[[Any, Mapping[str, Array], int], Ready]
+"""From a spec, its inputs and the number of threads."""
+PrepareType = TypeVar("PrepareType", bound=Prepare)
+
+
+@dataclass
+class FillingFramework(Framework):
+    """One row per operator, whose function fills an output: NumPy and Numba."""
+
+    prepares: dict[str, Prepare] = field(default_factory=dict)
+    """By the operator's name; `fills` adds to them."""
+
+    def fills(
+        self, op: str, refuse: Callable[[Implementation, Any], str] = accept
+    ) -> Callable[[PrepareType], PrepareType]:
+        """Decorates the function that prepares an operator; calls fill a new output, or one that is reused."""
+
+        def add(prepare: PrepareType) -> PrepareType:
+            @self.operator(op, refuse)
+            def build(job: Job, spec: Any) -> Prepared:
+                run, held_bytes = prepare(spec, job.inputs, job.conditions.threads)
+                if job.reuses_output:
+                    output = unwritten(spec)
+                    return Prepared(call_on_same(partial(run, output), output), output="reused", held_bytes=held_bytes)
+                return Prepared(call_on_fresh(run, spec), held_bytes=held_bytes)
+
+            self.prepares[op] = prepare
+            return prepare
+
+        return add
+
+
+def product(xp: Any, spec: MatMul, in_place: bool = True) -> Callable[..., Any]:
+    """Matrix product with views for transposes, in the array module `xp`; ReLU in place where arrays can be changed."""
 
     def run(a: Any, b: Any, bias: Any | None = None) -> Any:
         a = xp.swapaxes(a, -1, -2) if spec.transpose_a else a
         b = xp.swapaxes(b, -1, -2) if spec.transpose_b else b
         c = xp.matmul(a, b)
-        c = c if bias is None else c + bias
-        return xp.maximum(c, 0) if spec.activation == "relu" else c
+        if bias is not None:
+            c += bias
+        return xp.maximum(c, 0, out=c if in_place else None) if spec.activation == "relu" else c
 
     return run
-
-
-def to_layout(images: Array, layout: str, wanted: str) -> Array:
-    """Images of one layout in the other, contiguous; the same array when nothing changes."""
-    if layout == wanted:
-        return images
-    order = (0, 2, 3, 1) if wanted == "NHWC" else (0, 3, 1, 2)
-    return np.ascontiguousarray(images.transpose(order))
-
-
-def reported_layout(layout: str, wanted: str) -> str:
-    """`Prepared.layout`: the held layout, only when it is not the spec's own."""
-    return "" if layout == wanted else wanted
-
-
-def held_as(layout: str, prepared: Prepared, spec: Any) -> Prepared:
-    """A call that gives images of a layout, with its result in the spec's."""
-    as_array = prepared.to_numpy
-    prepared.to_numpy = lambda result: to_layout(as_array(result), layout, spec.layout)
-    prepared.layout = reported_layout(spec.layout, layout)
-    return prepared
-
-
-def channel_shape(layout: str) -> tuple[int, ...]:
-    """Shape that spreads one value per channel over images of a layout."""
-    return (-1, 1, 1) if layout == "NCHW" else (-1,)
-
-
-def padding_word(window: Window) -> str:
-    """`same` or `valid` when TensorFlow's word gives exactly these windows, otherwise nothing.
-
-    Padding that no window reaches does not count: only where windows start and how many there are.
-    """
-    for word in ("valid", "same"):
-        other = Window(window.size, window.kernel, window.stride, word, window.dilation)
-        if other.out_size == window.out_size and other.pads[::2] == window.pads[::2]:
-            return word
-    return ""
-
-
-def symmetric_padding(window: Window) -> tuple[int, int] | None:
-    """(vertical, horizontal) padding, equal on both sides, that gives exactly these windows, or None."""
-    top, _, left, _ = window.pads
-    other = Window(window.size, window.kernel, window.stride, (top, top, left, left), window.dilation)
-    return (top, left) if other.out_size == window.out_size else None
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ from typing import Any
 
 
 def cpu_model() -> str:
-    """The processor's name."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:

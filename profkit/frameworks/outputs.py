@@ -21,7 +21,7 @@ _CACHE_LINE = 64
 
 
 class OutputPool:
-    """Arrays of one shape whose memory is kept when nobody holds them any more, and handed out again.
+    """Arrays of one shape whose memory is kept after they are freed, and reused.
 
     malloc gives memory above 32 MiB back to the system, so that each call pays for its pages again; tensorflow and
     onnxruntime keep theirs. For one thread at a time, as the calls that use it.
@@ -51,8 +51,7 @@ class OutputPool:
 
     def _on(self, owner: Array) -> Array:
         first = -owner.ctypes.data % _CACHE_LINE
-        array: Array = owner[first : first + owner.size - _CACHE_LINE].view(self._dtype).reshape(self._shape)
-        return array
+        return owner[first : first + owner.size - _CACHE_LINE].view(self._dtype).reshape(self._shape)
 
 
 def unwritten(spec: Spec) -> Array:
@@ -92,7 +91,7 @@ def is_pooled(spec: Spec) -> bool:
 
 
 def call_on_pooled(run: Callable[[Array], Any], spec: Spec) -> Callable[[], Array]:
-    """A call with an output of its own each time, large ones from a pool."""
+    """A call with a new output each time, large ones from a pool."""
     return call_on_fresh(run, spec, OutputPool(spec).empty if is_pooled(spec) else None)
 
 

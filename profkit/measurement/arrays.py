@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from profkit.ops.spec import Spec
+import numpy as np
+
+from profkit.ops.dtypes import for_file
+from profkit.ops.spec import Array, Spec
 
 SHARED_MEMORY = Path("/dev/shm")
 
@@ -21,6 +24,15 @@ SHARED_MEMORY = Path("/dev/shm")
 def result_path(folder: str, key: str) -> str:
     """Where a worker leaves its result."""
     return os.path.join(folder, "result." + key.replace("/", ".") + ".npy")
+
+
+def has_array(path: str, array: Array) -> bool:
+    """Whether the file still is this array."""
+    try:
+        kept, own = np.load(path), for_file(array)
+    except (OSError, ValueError):
+        return False
+    return bool(kept.dtype == own.dtype and kept.shape == own.shape and kept.tobytes() == own.tobytes())
 
 
 def array_folder(spec: Spec) -> contextlib.AbstractContextManager[str]:
@@ -79,7 +91,7 @@ def remove_leftovers(place: Path) -> None:
     for folder in place.glob("profkit-*"):
         if not re.fullmatch(r"profkit-\d+-[0-9a-f]{8}-[0-9a-f]{8}", folder.name):
             continue
-        # One that is locked or somebody else's stays.
+        # A folder that is locked or belongs to another user is not removed.
         with contextlib.suppress(OSError):
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:

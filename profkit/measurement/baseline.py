@@ -1,6 +1,6 @@
-"""What every layer of a network would cost at best on this machine: profkit's fastest native kernels, and the roofline.
+"""The best time of every layer of a network on this machine: profkit's fastest native kernels, and the roofline.
 
-Enters: a network and a number of threads. Leaves: rows of JSON values, which a Run keeps as `baseline`;
+Input: a network and a number of threads. Output: rows of JSON values, which a Run keeps as `baseline`;
 docs/baseline.md has their fields.
 """
 
@@ -14,7 +14,7 @@ from profkit.measurement.kernel_times import KernelTime, kernel_times
 from profkit.measurement.peaks import machine_peaks
 from profkit.ops import spec_from_dict
 from profkit.ops.networks.network import Network
-from profkit.ops.networks.parts import LayerParts, layer_parts
+from profkit.ops.networks.parts import LayerParts, layer_parts, step_parts
 from profkit.ops.networks.training import Training
 from profkit.ops.networks.work import BACKWARD, FORWARD, NO_LAYER, OPTIMISER, StepWork, fused, network_work
 from profkit.ops.spec import Spec
@@ -32,19 +32,20 @@ def measure_baseline(
     training: Training | None = None,
     remeasure: bool = False,
 ) -> list[dict[str, Any]]:
-    """One row per layer and phase that has work to do; then loss and optimiser, which have a bound only.
+    """One row per layer and phase that has work to do; then the loss, which has a bound only, and the optimiser.
 
     Kernels are measured as `budget_s` allows and remembered, so a second call takes no time.
     """
     phases = (FORWARD, BACKWARD) if is_training else (FORWARD,)
-    parts = [layer_parts(layer, phase, is_training) for phase in phases for layer in network.layers]
+    parts = [layer_parts(network, layer, phase, is_training) for phase in phases for layer in network.layers]
+    how = (training or Training()) if is_training else None
+    parts += step_parts(network, how) if how else []
     times = kernel_times(
         dict.fromkeys(spec for part in parts for _, spec in part.specs), threads, budget_s, tell, remeasure
     )
     peaks = machine_peaks(DTYPE, threads)
-    work = work_by_phase(network, (training or Training()) if is_training else None)
+    work = work_by_phase(network, how)
     rows = [_row(part, times, threads) for part in parts]
-    rows += [_row_without_layer(phase, threads) for layer, phase in work if layer == NO_LAYER]
     return [
         {**row, **bound(found, peaks), "native_bound_ns": native_bound_ns(row, found, peaks)}
         for row in rows
@@ -89,9 +90,9 @@ def _row(parts: LayerParts, times: Mapping[Spec, KernelTime], threads: int) -> d
     measured = [{"part": name, "spec": spec.to_dict(), **times[spec]} for name, spec in parts.specs]
     is_whole = bool(measured) and all(part["native_ns"] is not None for part in measured)
     return {
-        "layer": parts.layer.name,
+        "layer": parts.layer,
         "phase": parts.phase,
-        "kind": parts.layer.kind,
+        "kind": parts.kind,
         "threads": threads,
         **{name: _sum(measured, name) if is_whole else None for name in ("native_ns", "one_thread_ns")},
         "native_key": " + ".join(dict.fromkeys(part["key"] for part in measured)) if is_whole else None,
@@ -99,13 +100,6 @@ def _row(parts: LayerParts, times: Mapping[Spec, KernelTime], threads: int) -> d
         "parts": measured,
         "without_kernel": list(parts.without_spec),
     }
-
-
-def _row_without_layer(phase: str, threads: int) -> dict[str, Any]:
-    nothing = dict.fromkeys(("native_ns", "one_thread_ns", "native_key", "workspace_bytes"))
-    kind = "optimiser" if phase == OPTIMISER else "loss"
-    about = {"layer": NO_LAYER, "phase": phase, "kind": kind, "threads": threads}
-    return {**about, **nothing, "parts": [], "without_kernel": [kind]}
 
 
 def _sum(parts: list[dict[str, Any]], name: str) -> float:

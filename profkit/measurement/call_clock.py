@@ -28,7 +28,7 @@ SHORT_NS = 2_000_000
 """Of a longer call launching and waiting, some ten microseconds, are less than the margin."""
 WAITED_CALLS = 5
 RETAKES = 2
-"""Further tries per asked sample, spent where they are needed."""
+"""Further attempts per requested sample, spent where they are needed."""
 COOLING_S = 0.05
 
 
@@ -71,7 +71,7 @@ def take_samples(
 
 @dataclass
 class CallClock:
-    """What times one call on a device, and what can be known of that device."""
+    """The timer of one call on a device, and facts about that device."""
 
     stopwatch: EventStopwatch | WallStopwatch
     watch: ClockWatch
@@ -88,7 +88,7 @@ class CallClock:
         return self.stopwatch.timing
 
     def limits(self, spec: Spec) -> Message:
-        """What planning must know: most calls per sample, and the device's theoretical peaks where they are known."""
+        """Limits for planning: most calls per sample, and the device's theoretical peaks if known."""
         peaks = theoretical_peaks(self._device_facts(), spec.dtype_word)
         return {"most_calls": self.stopwatch.most_calls, "peaks": peaks}
 
@@ -121,7 +121,7 @@ class CallClock:
                 return
 
     def _host_times(self, call_ns: float, is_cold: bool) -> Message:
-        """dispatch_ns and wall_ns of a call that events time, None where there is nothing to tell."""
+        """dispatch_ns and wall_ns of a call that events time, None where they do not apply."""
         if not isinstance(self.stopwatch, EventStopwatch):
             return {"dispatch_ns": None, "wall_ns": None}
         dispatch_ns, self.stopwatch.dispatch_ns = self.stopwatch.dispatch_ns, []
@@ -131,9 +131,9 @@ class CallClock:
         return {"dispatch_ns": float(np.median(dispatch_ns)) if dispatch_ns else None, "wall_ns": wall_ns}
 
     def peak_bytes(self) -> int:
-        """Device memory of one call; UnavailableError where nobody can tell."""
+        """Device memory of one call; UnavailableError where it cannot be determined."""
         if self.call is None:
-            raise UnavailableError("the framework does not tell")
+            raise UnavailableError("the framework does not report it")
         return device_peak_bytes(self.call)
 
     def _device_facts(self) -> Mapping[str, Any]:
@@ -152,7 +152,7 @@ def pci_bus_id(ordinal: int) -> str:
         return ""
 
 
-def clock_of(prepared: Prepared, device: str) -> CallClock | None:
+def call_clock_of(prepared: Prepared, device: str) -> CallClock | None:
     """The best clock for a prepared call; None on a CPU, where the worker itself looks at the clock."""
     if device == "cpu":
         return None

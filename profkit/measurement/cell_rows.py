@@ -1,28 +1,39 @@
 """From the samples of one cell to its rows: which rounds count, times, ratios, verdicts, shares of the peak.
 
-Enters: what cell.py sampled. Leaves: a Cell. No process is talked to.
+Input: what cell.py sampled. Output: a Cell. It starts no process.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from profkit import _core
-from profkit.measurement.bounds import COMPUTE, binding, least_seconds, method_of
+from profkit.frameworks import is_candidate
+from profkit.measurement.bounds import (
+    BEYOND_FACTOR,
+    BEYOND_MACHINE,
+    COMPUTE,
+    binding,
+    least_seconds,
+    least_seconds_of_any,
+    method_of,
+)
+from profkit.measurement.checks.audit import AuditLog, audit_finding
+from profkit.measurement.checks.clocks import TurnTime, clock_trouble, unexplained_ns, usual_unexplained_ns
+from profkit.measurement.checks.conduct import Conduct
 from profkit.measurement.device.clocks import NOT_WATCHED
 from profkit.measurement.device.wall_clock import WALL_CLOCK
-from profkit.measurement.distribution import drift, percentiles, two_modes
-from profkit.measurement.disturbance import DisturbanceWatch
+from profkit.measurement.disturbance import DisturbanceWatch, spared
 from profkit.measurement.host_times import HostTimes
-from profkit.measurement.noise_floor import machine_floor
 from profkit.measurement.options import MeasureOptions
-from profkit.measurement.result import Cell, Row
+from profkit.measurement.result import DOUBTFUL, WITHDRAWN, Cell, Row
 from profkit.measurement.sampling import Contender
 from profkit.measurement.selection import pick_baseline
-from profkit.measurement.statistics import (
+from profkit.measurement.statistics.distribution import drift, percentiles, two_modes
+from profkit.measurement.statistics.estimates import (
     by_run,
     least_difference,
     log_ratios,
@@ -31,15 +42,19 @@ from profkit.measurement.statistics import (
     times_longer,
     verdict,
 )
+from profkit.measurement.statistics.noise_floor import machine_floor
 from profkit.ops.spec import Spec
 
+LOW_PEAK = "above 100 % of the measured peak, which may have been taken on a slower machine: --remeasure-peaks"
+OR_FEWER = "or it leaves out operations that the direct method has"
+NOT_AUDITED = "not audited on new contents of its inputs (docs/cheating.md says when)"
 BUDGETS_S = (30, 45, 60, 90, 120, 180, 300, 600)
-"""What a row that is not resolved may be told to take; noise that needs more is not fought by patience."""
+"""Budgets that a row that is not resolved may recommend; where more would be needed, none helps."""
 
 
 @dataclass
 class CellSamples:
-    """What was sampled, by key; `judged` fills the rows."""
+    """What was sampled, by key; `judged` fills the rows. CellRun (cell.py) samples."""
 
     spec: Spec
     options: MeasureOptions
@@ -47,14 +62,17 @@ class CellSamples:
     cache: str
     output: str
     rows: dict[str, Row]
-    contenders: Mapping[str, Contender]
-    on_device: Set[str]
-    host_times: Mapping[str, HostTimes]
-    device_peaks: Mapping[str, Mapping[str, float]]
-    remarks: Mapping[str, str]
-    watch: DisturbanceWatch | None
-    rounds: int
-    run_starts: list[int]
+    on_device: Set[str] = frozenset()
+    contenders: dict[str, Contender] = field(default_factory=dict)
+    host_times: dict[str, HostTimes] = field(default_factory=dict)
+    device_peaks: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    remarks: dict[str, str] = field(default_factory=dict)
+    conduct: dict[str, Conduct] = field(default_factory=dict)
+    watch: DisturbanceWatch | None = None
+    rounds: int = 0
+    run_starts: list[int] = field(default_factory=lambda: [0])
+    audits: Mapping[str, AuditLog] = field(default_factory=dict)
+    turn_times: dict[str, list[TurnTime]] = field(default_factory=dict)
     dropped: dict[str, list[int]] = field(default_factory=dict)
     machine: dict[str, float] = field(default_factory=dict)
 
@@ -63,6 +81,7 @@ class CellSamples:
 
     def judged(self, peaks: Mapping[str, float]) -> Cell:
         """Rows with everything that is known now."""
+        self._compare_clocks()
         least_s = least_seconds(self.spec, peaks, self.is_cold, _core.cpu_features()["l3_bytes"])
         sampled = [
             key for key, contender in self.contenders.items() if contender.samples_ns and self.rows[key].status == "ok"
@@ -72,6 +91,8 @@ class CellSamples:
         for key in sorted(sampled, key=lambda key: key != baseline):  # the others' times follow from the baseline's
             self._compare(self.rows[key], baseline)
             self._fill(self.rows[key], self.contenders[key], None if key in self.on_device else peaks)
+            self._judge_conduct(self.rows[key])
+            self._doubt(self.rows[key], baseline, {} if key in self.on_device else peaks)
         unfinished = [
             key for key, row in self.rows.items() if not row.status or (row.status == "ok" and key not in sampled)
         ]
@@ -135,6 +156,7 @@ class CellSamples:
             peaks = {} if row.rounding else self.device_peaks[row.key]
             cache_bytes = int(peaks.get("l2_bytes", 0))
         row.method, flops = method_of(row.key, self.spec)
+        self._compare_clocks()
         least_s = least_seconds(self.spec, peaks, self.is_cold, cache_bytes, flops)
         if COMPUTE in least_s:
             row.percent_of_peak = 100.0 * row.gflops * 1e9 / peaks["flops_per_s"]
@@ -149,6 +171,50 @@ class CellSamples:
         slow = len(row.throttled_samples)
         held_down = f"{slow} of {len(row.samples_ns)} samples were taken while it was throttled" if slow else ""
         row.note = "; ".join(text for text in (row.note, self.remarks.get(row.key, ""), held_down) if text)
+
+    def _compare_clocks(self) -> None:
+        """A candidate that reports less time than has passed is wrong; other rows show how much is usual in between."""
+        others = [
+            turns for key, turns in self.turn_times.items() if not is_candidate(key) and key not in self.on_device
+        ]
+        usual_ns = usual_unexplained_ns(others)
+        for key, turns in self.turn_times.items():
+            row = self.rows[key]
+            if not turns or key in self.on_device:
+                continue
+            row.unexplained_ns = unexplained_ns(turns)
+            reason = clock_trouble(turns, usual_ns) if is_candidate(key) and row.status == "ok" else ""
+            if reason:
+                row.status, row.reason = "wrong", reason
+
+    def _doubt(self, row: Row, baseline: str | None, peaks: Mapping[str, float]) -> None:
+        """What its verdict cannot be, whatever its ratio says."""
+        least_s = least_seconds_of_any(self.spec, peaks, self.is_cold, _core.cpu_features()["l3_bytes"])
+        time_ns = row.high_ns or row.median_ns or 0.0
+        if is_candidate(row.key) and time_ns < 1e9 * least_s / BEYOND_FACTOR:
+            self._withdraw(
+                row, BEYOND_MACHINE, f"no known algorithm can take less than {1e6 * least_s:.3g} µs on this machine"
+            )
+        log = self.audits.get(row.key)
+        rival = self.audits.get(baseline or "") if baseline != row.key else None
+        finding = audit_finding(log, rival) if log else None
+        if finding is not None:
+            row.audit = asdict(finding)
+            if is_candidate(row.key) and finding.verdict:
+                self._withdraw(row, finding.verdict, finding.words)
+        elif is_candidate(row.key):
+            self._remark(row, NOT_AUDITED)
+        is_direct = not row.method.startswith("Winograd")
+        if (row.percent_of_peak or 0.0) > 100.0 and is_direct and row.verdict not in WITHDRAWN:
+            self._remark(row, f"{LOW_PEAK}, {OR_FEWER}" if self.spec.op == "conv2d" else LOW_PEAK)
+
+    def _withdraw(self, row: Row, word: str, why: str) -> None:
+        if row.verdict != "baseline":
+            row.verdict, row.next_step = word, ""
+        row.doubts.append(f"{word}: {why}")
+
+    def _remark(self, row: Row, words: str) -> None:
+        row.note = "; ".join(filter(None, (row.note, words)))
 
     def _fill_time(self, row: Row, contender: Contender) -> float:
         """Times from the rounds that count; `_compare` has given a row with a ratio its time already."""
@@ -172,6 +238,25 @@ class CellSamples:
             row.drift = self._largest_drift({index: float(np.log(ns)) for index, ns in times.items()})
         return time_ns
 
+    def _judge_conduct(self, row: Row) -> None:
+        """Doubts about its times; a host that waits for a device keeps no threads, so it is only watched."""
+        conduct = self.conduct.get(row.key)
+        if conduct is None or row.key in self.on_device:
+            return
+        row.processors = conduct.processors
+        row.doubts += conduct.doubts(self.threads)
+        hurt = [key for key, other in self.conduct.items() if other.is_tampered_with and key != row.key]
+        if hurt and is_candidate(row.key):
+            row.doubts.append(
+                f"another process changed the processors or the priority of {', '.join(hurt)} while others ran"
+            )
+        shares = spared(row.key, self.watch.others_turns) if self.watch else None
+        if shares is not None:
+            own, rest = (f"{100.0 * share:.0f} %" for share in shares)
+            row.doubts.append(f"other programs took {own} of the processors in its turns, {rest} in those of others")
+        if row.doubts and row.verdict == "faster":
+            row.verdict = DOUBTFUL
+
     def _largest_drift(self, logs: Mapping[int, float]) -> float | None:
         found = [change for change in map(drift, by_run(logs, self.run_starts)) if change is not None]
         return max(found, key=abs, default=None)
@@ -184,7 +269,11 @@ class CellSamples:
             row.ratio = row.ratio_low = row.ratio_high = 1.0
             row.verdict = "baseline"
             return
-        times = {key: self._kept(self.contenders[key].medians()) for key in (baseline, row.key)}
+        all_times = {key: self.contenders[key].medians() for key in (baseline, row.key)}
+        times = {key: self._kept(medians) for key, medians in all_times.items()}
+        is_disturbed = not times[baseline].keys() & times[row.key].keys()
+        if is_disturbed:
+            times = all_times
         same_clock = True
         by_wall = {key for key in times if self.rows[key].timing.startswith(WALL_CLOCK)}
         if len(by_wall) == 1 and times.keys() <= self.on_device:
@@ -196,7 +285,7 @@ class CellSamples:
         centre = ratio_centre(times[baseline], times[row.key], self.run_starts)
         row.verdict = "not resolved"
         if centre is None:
-            row.next_step = "it shares no undisturbed round with the baseline"
+            row.next_step = "it shares no round with the baseline"
             return
         margin = self.options.margin
         ratio = centre.estimate(self.floor)
@@ -208,6 +297,9 @@ class CellSamples:
             row.median_ns = baseline_ns / ratio.value
         if self.is_too_busy:
             row.next_step = "too busy to judge: rerun when the machine is quiet"
+            return
+        if is_disturbed:
+            row.next_step = "it shares no undisturbed round with the baseline: rerun when the machine is quiet"
             return
         row.verdict = verdict(ratio, margin)
         if row.verdict == "not resolved":

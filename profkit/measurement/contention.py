@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SHORTEST_S = 0.5
-"""The clocks count hundredths of a second: of less time they say nothing."""
+"""The clocks count hundredths of a second: readings closer together say nothing."""
 
 
 @dataclass(frozen=True)
 class ProcessorClocks:
-    """What some processors did since the system started, in seconds."""
+    """Times of some processors since the system started, in seconds."""
 
     at_s: float
     processors: int

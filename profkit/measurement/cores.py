@@ -21,7 +21,7 @@ def usable_cpus() -> list[int]:
 
 
 def physical_core(cpu: int) -> tuple[str, str]:
-    """Socket and core of a logical processor; itself where the system does not tell."""
+    """Socket and core of a logical processor; itself where the system does not report them."""
     topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
     try:
         return (topology / "physical_package_id").read_text(), (topology / "core_id").read_text()

@@ -1,6 +1,6 @@
 """What disturbed a round: run delay of the workers' threads, stolen time, processor time that others took.
 
-Enters: clocks of the system, read between turns. Leaves: the rounds to drop, with the reason. Times of calls are never
+Input: clocks of the system, read between turns. Output: the rounds to drop, with the reason. Times of calls are never
 looked at.
 """
 
@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import os
+import statistics
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from profkit.measurement.contention import ProcessorClocks, processor_clocks
+from profkit import _core
+from profkit.capture.busy_machine import STOLEN_SHARE
+from profkit.measurement.contention import SHORTEST_S, ProcessorClocks, processor_clocks
 
-WINDOW_S = 0.5
-"""The processors' clocks count hundredths of a second: they are compared over at least this long."""
 LONGEST_DELAY = 0.02
 """Of a turn, that the worker's threads may have waited for a processor."""
-OTHERS_SHARE, STOLEN_SHARE = 0.04, 0.02
+OTHERS_SHARE = 0.04
 """Of a window. Threads also wait for each other: a delay only counts where others took so much of the processors."""
-BUSY_SHARE = 0.05
-"""Of a whole run, from which on the machine is called busy."""
+SPARED_SHARE, BURDENED_SHARE, LEAST_TURNS = 0.02, 0.15, 20
+"""Where others take less of a row's turns, and more of all others', that is not due to chance: turns change every few
+hundredths of a second.
+"""
 RUN_DELAY, STOLEN = "run delay", "stolen time"
 NO_RUN_DELAY = "run delay was not watched: this system has no /proc/<pid>/task/<tid>/schedstat"
 NO_CLOCKS = "run delay and stolen time were not watched: this system's /proc/stat has no clocks of these processors"
@@ -40,7 +43,17 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Window:
+class OthersTurn:
+    """What was neither idle nor ours during the turn of a row."""
+
+    key: str
+    others_s: float
+    whole_s: float
+    """Of all its processors."""
+
+
+@dataclass(frozen=True)
+class LoadWindow:
     """What the processors did meanwhile."""
 
     begin_s: float
@@ -49,7 +62,7 @@ class Window:
     stolen_share: float
 
 
-def dropped_rounds(turns: Sequence[Turn], windows: Sequence[Window]) -> dict[str, list[int]]:
+def dropped_rounds(turns: Sequence[Turn], windows: Sequence[LoadWindow]) -> dict[str, list[int]]:
     """Rounds by what disturbed them; each once."""
     stolen, delayed = set(), set()
     for turn in turns:
@@ -63,12 +76,24 @@ def dropped_rounds(turns: Sequence[Turn], windows: Sequence[Window]) -> dict[str
     return {reason: rounds for reason, rounds in found.items() if rounds}
 
 
-def window_of(before: ProcessorClocks, after: ProcessorClocks, own_s: float) -> Window:
+def spared(key: str, turns: Sequence[OthersTurn]) -> tuple[float, float] | None:
+    """The share that others took of a row's turns and of all other turns, where they spared the row's; else None.
+
+    The clocks count hundredths of a second: single turns say nothing, the sum of many does.
+    """
+    own, rest = ([turn for turn in turns if (turn.key == key) == is_own] for is_own in (True, False))
+    if min(len(own), len(rest)) < LEAST_TURNS:
+        return None
+    shares = [sum(turn.others_s for turn in side) / sum(turn.whole_s for turn in side) for side in (own, rest)]
+    return (max(0.0, shares[0]), shares[1]) if shares[0] < SPARED_SHARE and shares[1] > BURDENED_SHARE else None
+
+
+def window_of(before: ProcessorClocks, after: ProcessorClocks, own_s: float) -> LoadWindow:
     """Between two readings, in which profkit itself took `own_s` of processor time."""
     whole = before.processors * (after.at_s - before.at_s)
     others = (after.busy_s - before.busy_s - own_s) / whole
     stolen = (after.stolen_s - before.stolen_s) / whole
-    return Window(before.at_s, after.at_s, *(min(1.0, max(0.0, share)) for share in (others, stolen)))
+    return LoadWindow(before.at_s, after.at_s, *(min(1.0, max(0.0, share)) for share in (others, stolen)))
 
 
 class DisturbanceWatch:
@@ -79,17 +104,32 @@ class DisturbanceWatch:
         self._threads: dict[int, ThreadTimes] = {}
         """Of each worker after its last turn; it is stopped until the next."""
         self._turns: list[Turn] = []
-        self._windows: list[Window] = []
+        self._windows: list[LoadWindow] = []
+        self.others_turns: list[OthersTurn] = []
         self._own_s = 0.0
         self._lacks_schedstat = False
         self._mhz: list[float] = []
+        self._round_trips_ns: list[float] = []
         self._first = self._last = processor_clocks(cpus)
         self._first_own_s = self._last_own_s = self._own()
 
     @contextlib.contextmanager
-    def turn(self, pid: int, index: int, is_timed_here: bool = True) -> Iterator[None]:
-        """Around the turn of a worker; a device that times its own work does not wait for the host's processors."""
-        before = self._threads.get(pid) or thread_times(pid)
+    def turn(
+        self,
+        pid: int,
+        index: int,
+        is_timed_here: bool = True,
+        used_s: Callable[[], float] | None = None,
+        key: str = "",
+    ) -> Iterator[None]:
+        """Around the turn of a worker; a device that times its own work does not wait for the host's processors.
+
+        `used_s` is the processor time of the worker with all that it started; without it that of its threads counts.
+        What others used in the turn is kept by the row's `key`.
+        """
+        before, used_before_s = self._threads.get(pid) or thread_times(pid), used_s() if used_s else 0.0
+        clocks = processor_clocks(self._cpus) if key and used_s else None
+        own_before_s = self._own()
         begin_s = time.monotonic()
         yield
         end_s = time.monotonic()
@@ -99,10 +139,15 @@ class DisturbanceWatch:
         else:
             self._threads[pid] = after
             ran_s, delay_s = spent(before, after)
-            self._own_s += ran_s
+            self._own_s += used_s() - used_before_s if used_s else ran_s
+            now = processor_clocks(self._cpus) if clocks is not None else None
+            if clocks is not None and now is not None:
+                others_s = now.busy_s - clocks.busy_s - (self._own() - own_before_s)
+                whole_s = now.processors * (now.at_s - clocks.at_s)
+                self.others_turns.append(OthersTurn(key, others_s, whole_s))
             if is_timed_here:
                 self._turns.append(Turn(index, begin_s, end_s, delay_s))
-        if self._last is not None and end_s - self._last.at_s >= WINDOW_S:
+        if self._last is not None and end_s - self._last.at_s >= SHORTEST_S:
             self._close_window()
 
     def _close_window(self) -> None:
@@ -112,6 +157,8 @@ class DisturbanceWatch:
         self._last, self._last_own_s = now, own_s
         mhz = clock_mhz(min(self._cpus))
         self._mhz += [mhz] if mhz is not None else []
+        round_trip_ns = _core.round_trip_ns(*sorted(self._cpus)[:2]) if len(self._cpus) > 1 else 0.0
+        self._round_trips_ns += [round_trip_ns] if round_trip_ns else []
 
     def _own(self) -> float:
         return self._own_s + time.process_time()
@@ -126,14 +173,18 @@ class DisturbanceWatch:
         """What is known of the whole time."""
         found = {"load": os.getloadavg()[0]}
         now = processor_clocks(self._cpus)
-        if self._first is not None and now is not None and now.at_s - self._first.at_s >= WINDOW_S:
+        if self._first is not None and now is not None and now.at_s - self._first.at_s >= SHORTEST_S:
             whole = window_of(self._first, now, self._own() - self._first_own_s)
             found |= {"stolen_share": whole.stolen_share}
             found |= {} if self._lacks_schedstat else {"others_share": whole.others_share}
-        return found | ({"least_mhz": min(self._mhz), "most_mhz": max(self._mhz)} if self._mhz else {})
+        found |= {"least_mhz": min(self._mhz), "most_mhz": max(self._mhz)} if self._mhz else {}
+        if len(self._round_trips_ns) > 1:
+            tenths = statistics.quantiles(self._round_trips_ns, n=10, method="inclusive")
+            found |= {"low_round_trip_ns": tenths[0], "round_trip_ns": tenths[4], "high_round_trip_ns": tenths[8]}
+        return found
 
     def not_watched(self) -> list[str]:
-        """What this system does not tell."""
+        """What this system does not report."""
         if self._first is None:
             return [NO_CLOCKS]
         return [NO_RUN_DELAY] if self._lacks_schedstat else []
@@ -144,7 +195,7 @@ ThreadTimes = dict[int, tuple[int, int]]
 
 
 def thread_times(pid: int) -> ThreadTimes | None:
-    """Of all threads of a process; None where the system does not tell."""
+    """Of all threads of a process; None where the system does not report it."""
     found: ThreadTimes = {}
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -165,7 +216,7 @@ def spent(before: ThreadTimes, after: ThreadTimes) -> tuple[float, float]:
 
 
 def clock_mhz(cpu: int) -> float | None:
-    """A processor's clock now; None where the system does not tell, as in most virtual machines."""
+    """A processor's clock now; None where the system does not report it, as in most virtual machines."""
     try:
         return int(Path(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq").read_text()) / 1000.0
     except (OSError, ValueError):

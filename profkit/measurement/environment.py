@@ -64,7 +64,7 @@ def fingerprint() -> dict[str, Any]:
 
 
 def machine_id() -> str:
-    """What measured peaks belong to: they are measured again on another machine or build."""
+    """The machine and build of measured peaks, which are measured again on others."""
     features = _core.cpu_features()
     return " | ".join([cpu_model(), f"{len(usable_cpus())} cpus", str(features["simd_active"]), profkit.__version__])
 
@@ -102,6 +102,14 @@ def memory_bytes() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):
         return None
+
+
+def free_memory_bytes() -> int | None:
+    """What programs can get without swapping; all memory where the system does not tell."""
+    for line in (read_text("/proc/meminfo") or "").splitlines():
+        if line.startswith("MemAvailable:"):
+            return 1024 * int(line.split()[1])
+    return memory_bytes()
 
 
 def read_text(path: str | Path) -> str | None:

@@ -1,4 +1,4 @@
-"""What a GPU row costs the host, beside the device's time: launching, and a whole call with waiting, by round."""
+"""The host's time of a GPU row, besides the device's time: launching, and a whole call with waiting, by round."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from profkit.measurement.result import Row
 
 HOST_BOUND = 1.1
-"""A host that takes so many times the device's time to launch is what a loop of such calls waits for."""
+"""Where launching takes this multiple of the device's time, a loop of such calls waits for the host."""
 
 
 @dataclass
@@ -21,7 +21,7 @@ class HostTimes:
     dispatches: list[float] = field(default_factory=list)
 
     def take(self, index: int, wall_ns: float | None, dispatch_ns: float | None) -> None:
-        """What the turn of round `index` gave."""
+        """Add the times of the turn of round `index`."""
         if wall_ns is not None:
             self.walls[index] = wall_ns
         if dispatch_ns is not None:

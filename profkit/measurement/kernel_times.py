@@ -6,19 +6,20 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from profkit import _core
-from profkit.capture.run import BUSY_LOAD
+from profkit.capture.busy_machine import BUSY_LOAD
+from profkit.capture.checked_json import fits, read_kept
 from profkit.frameworks.adapter import Implementation
 from profkit.frameworks.cache import cache_folder
 from profkit.frameworks.machine import build_id
 from profkit.measurement.cores import cores_for, usable_cpus
 from profkit.measurement.environment import machine_id
 from profkit.measurement.peaks import write_known
-from profkit.measurement.statistics import log_interval, median_of
+from profkit.measurement.statistics.estimates import log_interval, median_of
 from profkit.measurement.workers.process import WorkerFailure, WorkerProcess, WorkerSettings
 from profkit.measurement.workers.protocol import Message
 from profkit.measurement.workers.requests import ask_one
@@ -27,11 +28,27 @@ from profkit.ops.spec import Spec
 KernelTime = dict[str, Any]
 """key, native_ns (interval low_ns, high_ns), one_thread_ns, workspace_bytes, error, others_ns, failed; and the load."""
 QUIETER = 0.6
-"""So much lower must the load be for busy times to be measured again."""
+"""Times of a busy machine are measured again when the load is below this share of what it was then."""
 DIED = "all"
 """In `failed`: the process that measured ended, and why."""
 ANSWER_S = 120.0
 """Longest wait for one operator, its float64 reference included."""
+
+
+class _Known(TypedDict):
+    """What is read of an entry of the cache file."""
+
+    load: float
+    failed: dict[str, str]
+
+
+class _Found(_Known):
+    """Where a kernel could run."""
+
+    key: str
+    native_ns: float
+    one_thread_ns: float
+    workspace_bytes: int
 
 
 def kernel_times(
@@ -41,7 +58,7 @@ def kernel_times(
     tell: Callable[[str], None],
     remeasure: bool = False,
 ) -> dict[Spec, KernelTime]:
-    """The best kernel of every spec; only what is not known yet is measured, within about `budget_s` of sampling."""
+    """The best kernel of every spec; only unknown ones are measured, within about `budget_s` of sampling."""
     path = cache_folder() / "kernels.json"
     remembered = {} if remeasure else _read(path)
     place = f"{machine_id()} | {build_id(_core)} | {threads} threads | "
@@ -53,10 +70,10 @@ def kernel_times(
     if unknown:
         for spec, answer in _measured(unknown, threads, budget_s / len(unknown), tell):
             remembered[wanted[spec]] = {**kernel_time(answer, threads), "load": load}
-        # Read again: another run may have written meanwhile. What older builds left on this machine goes.
+        # Read again: another run may have written meanwhile. Entries of older builds on this machine are removed.
         mine = f"{machine_id()} | "
         kept = {n: v for n, v in _read(path).items() if not n.startswith(mine) or n.startswith(mine + build_id(_core))}
-        # A process that died is no property of the kernel: next time it may live.
+        # A process that died says nothing about the kernel: it is tried again next time.
         write_known(path, {**kept, **{n: v for n, v in remembered.items() if DIED not in v["failed"]}})
     return {spec: remembered[name] for spec, name in wanted.items()}
 
@@ -118,9 +135,9 @@ def _start(threads: int) -> WorkerProcess:
 
 
 def _read(path: Path) -> dict[str, KernelTime]:
-    """What the cache file says; a missing or damaged file is an empty one."""
-    try:
-        known = json.loads(path.read_text())
-        return {name: entry for name, entry in known.items() if entry.keys() >= {"key", "native_ns", "load"}}
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}
+    """The contents of the cache file; a missing or damaged file counts as empty, a damaged entry as missing."""
+    return {
+        name: entry
+        for name, entry in read_kept(path).items()
+        if fits(entry, _Found) or (fits(entry, _Known) and entry.get("native_ns", "") is None)
+    }

@@ -1,9 +1,12 @@
-"""One network in one framework, in processes of its own: built, checked, timed, recorded. A failure is a status."""
+"""One network in one framework, in separate processes: built, checked, timed, recorded. A failure is a status."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import math
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,34 +15,44 @@ from typing import Any
 import numpy as np
 
 from profkit.capture.archive import load
-from profkit.capture.run import Run
+from profkit.capture.busy_machine import DISTURBED, OTHERS, STOLEN
+from profkit.capture.output_files import open_output
+from profkit.capture.run import Run, RunProcess, joined_runs
 from profkit.capture.schema import LAYER_KINDS
-from profkit.errors import UnsupportedError, UsageError, unknown
+from profkit.data import Data, synthetic_data
+from profkit.data.weights import SavedWeights, write_weights
+from profkit.errors import ProfkitError, UnsupportedError, UsageError, unknown
 from profkit.frameworks.adapter import Array, Implementation
 from profkit.frameworks.environments import interpreter_for
 from profkit.frameworks.events import Pass, load_source
 from profkit.frameworks.networks import load_builder
-from profkit.frameworks.networks.contract import NetworkConditions
+from profkit.frameworks.networks.contract import NetworkConditions, reason_against
 from profkit.measurement.arrays import scratch_folder
 from profkit.measurement.contention import others_share, processor_use
 from profkit.measurement.cores import cores_for
+from profkit.measurement.disturbance import OTHERS_SHARE, RUN_DELAY, DisturbanceWatch
 from profkit.measurement.environment import fingerprint
+from profkit.measurement.first_step import Deviation, FirstStep, rounding_deviation, step_deviation
 from profkit.measurement.options import BYTES, RUN, SECONDS, WHOLE, option
+from profkit.measurement.repeats import repeats_of
 from profkit.measurement.workers.process import WorkerFailure, WorkerProcess, WorkerSettings
 from profkit.measurement.workers.protocol import Message
 from profkit.measurement.workers.requests import ask_one
-from profkit.ops.networks.data import Data, synthetic_data
 from profkit.ops.networks.network import Network
-from profkit.ops.networks.reference import network_tolerance, reference_logits, reference_step
+from profkit.ops.networks.reference import dropout_masks, network_tolerance, reference_logits
 from profkit.ops.networks.training import Training
 from profkit.ops.spec import max_error
 
 MessageCallback = Callable[[str], None]
+ENDLESS_S = 7 * 24 * 3600.0
+TIES = 3.0
+"""An error of a step is allowed to be so many times as large as what rounding alone moves."""
+"""How long learning may take that only its steps limit."""
 
 
 @dataclass(frozen=True)
 class NetworkRequest:
-    """What is to be run."""
+    """The request for a run."""
 
     network: Network
     framework: str
@@ -47,18 +60,38 @@ class NetworkRequest:
     threads: int = 1
     is_training: bool = option(False, RUN, "forward, backward and SGD instead of inference", flag="training")
     training: Training = field(default_factory=Training)
-    steps: int = option(10, RUN, "recorded per pass", form=WHOLE)
+    steps: int = option(10, RUN, "recorded steps per pass", form=WHOLE)
     """And timed without recording; 0: nothing is measured, the network only learns."""
+    runs: int = option(
+        1, RUN, "processes of each framework, in turns; intervals then cover their variation", form=WHOLE
+    )
     passes: Sequence[str] | None = None
     """Names of the source's passes; None: all. Empty: nothing is recorded."""
-    learn_s: float = option(0.0, RUN, "then train this long and measure precision@1", form=SECONDS)
-    learn_steps: int = 1_000_000
+    learn_s: float = option(
+        0.0, RUN, "then train this long, and measure the errors on training and test data", form=SECONDS
+    )
+    learn_steps: int | None = option(
+        None, RUN, "then train so many steps, the same in every framework, or until --learn is over", form=WHOLE
+    )
+    is_repeated: bool = option(
+        False, RUN, "also run --steps steps twice from the same seed, and compare all numbers", flag="repeat"
+    )
     data: Data | None = None
     """None: synthetic."""
-    timeout_s: float = option(120.0, RUN, "longest wait for one answer of the framework's process", form=SECONDS)
-    memory_limit_bytes: int | None = option(None, RUN, "of that process, as 4GiB", form=BYTES, shown="none")
-    seed: int = option(0, RUN, "of weights and synthetic images", form=WHOLE)
+    weights: SavedWeights | None = None
+    """To begin with; None: the network's own, by the seed."""
+    save_weights: str | None = None
+    """File of the weights after learning, or else after the steps of training."""
+    timeout_s: float = option(120.0, RUN, "time limit for an answer of the framework's process", form=SECONDS)
+    memory_limit_bytes: int | None = option(
+        None, RUN, "memory limit of the framework's process, as 4GiB", form=BYTES, shown="none"
+    )
+    seed: int = option(0, RUN, "seed of weights and synthetic data", form=WHOLE)
     python: str | None = None
+
+    @property
+    def learns(self) -> bool:
+        return self.learn_s > 0 or self.learn_steps is not None
 
     @property
     def conditions(self) -> NetworkConditions:
@@ -79,8 +112,56 @@ def ignore_message(_text: str) -> None:
     """The teller of a caller who does not watch."""
 
 
+def run_networks(
+    requests: Sequence[NetworkRequest], teller: Callable[[int], MessageCallback] = lambda _: ignore_message
+) -> list[Run]:
+    """One Run per request. With several `runs` each round has a new process of every request, so that they meet alike
+    what the machine does meanwhile; a request that failed is not tried again.
+
+    InterruptedRuns has what was measured until Ctrl-C.
+    """
+    parts: list[list[Run]] = [[] for _ in requests]
+    try:
+        for number in range(max((request.runs for request in requests), default=0)):
+            for place, request in enumerate(requests):
+                if number and (number >= request.runs or parts[place][-1].status != "ok"):
+                    continue
+                once = replace(request, runs=1)
+                if number:
+                    once = replace(once, learn_s=0.0, learn_steps=None, is_repeated=False, save_weights=None)
+                parts[place].append(run_network(once, teller(place)))
+    except KeyboardInterrupt as interrupt:
+        if isinstance(interrupt, InterruptedRun):
+            parts[place].append(interrupt.run)
+        raise InterruptedRuns([_one_run(runs) for runs in parts if runs]) from None
+    return [_one_run(runs) for runs in parts]
+
+
+class InterruptedRuns(KeyboardInterrupt):
+    """Ctrl-C during several runs; `runs` have what was measured until then."""
+
+    def __init__(self, runs: list[Run]) -> None:
+        super().__init__()
+        self.runs = runs
+
+
+def _one_run(runs: Sequence[Run]) -> Run:
+    """Of one request: a later process that failed is a note, an interruption the status."""
+    if len(runs) == 1:
+        return runs[0]
+    last = runs[-1]
+    if last.status == "ok":
+        return joined_runs(runs)
+    joined = joined_runs([run for run in runs if run.status == "ok" or run.step_ns])
+    if last.status == "interrupted":
+        joined.status, joined.reason = last.status, last.reason
+    else:
+        joined.notes.append(f"process {len(runs)}: {last.status}, {last.reason}; there are no more")
+    return joined
+
+
 def run_network(request: NetworkRequest, tell: MessageCallback = ignore_message) -> Run:
-    """Run it; whatever goes wrong is the run's status and reason, with what was measured until then."""
+    """Run it once; a failure becomes the run's status and reason, with everything measured until then."""
     conditions = request.conditions
     run = Run(
         network=request.network.to_dict(),
@@ -88,7 +169,7 @@ def run_network(request: NetworkRequest, tell: MessageCallback = ignore_message)
         mode=conditions.mode,
         threads=request.threads,
         is_training=request.is_training,
-        training=request.training.field_values() if request.is_training or request.learn_s else {},
+        training=request.training.field_values() if request.is_training or request.learns else {},
         environment=fingerprint(),
     )
     refusal = _refusal(request)
@@ -103,6 +184,8 @@ def run_network(request: NetworkRequest, tell: MessageCallback = ignore_message)
     except UnsupportedError as error:
         # There is no reference to check it against.
         run.status, run.reason = "unsupported", str(error)
+    except ProfkitError as error:  # a file could not be written
+        run.status, run.reason = "failed", str(error)
     except KeyboardInterrupt:
         run.status, run.reason = "interrupted", "stopped by the user"
         raise InterruptedRun(run) from None
@@ -116,7 +199,10 @@ def _refusal(request: NetworkRequest) -> tuple[str, str] | None:
     availability = builder.is_available() if request.python is None else None
     if availability is not None and not availability.available:
         return "unavailable", availability.text
-    reason = builder.supports(request.network, request.conditions)
+    conditions = replace(request.conditions, is_training=request.is_training or request.learns)
+    reason = reason_against(builder, request.network, conditions)
+    if request.learns and not request.training.is_constant and not builder.has_schedules:
+        reason = reason or f"{builder.name} cannot change the learning rate: take --schedule constant --momentum-drop 0"
     return ("unsupported", reason) if reason else None
 
 
@@ -139,10 +225,12 @@ class _NetworkRun:
             except WorkerFailure as failure:
                 if number == 0:
                     raise
-                # What the first process measured stands without the others.
+                # The first process's measurement is valid without the others.
                 names = " and ".join(each.name for each in passes)
                 self._run.notes.append(f"pass {names}: {failure.status}, {failure.reason}; its columns are missing")
-        if self._request.learn_s > 0:
+        if self._request.is_repeated:
+            self._repeat()
+        if self._request.learns:
             self._learn()
 
     def _run_group(self, environment: Mapping[str, str], passes: Sequence[Pass], times: bool) -> None:
@@ -153,6 +241,8 @@ class _NetworkRun:
             self._start(worker, self._conditions.is_training)
             self._check(worker)
             self._watch(worker, passes, times)
+            if times and not self._request.learns:
+                self._save_weights(worker, "after the steps of training")
         finally:
             worker.kill()
 
@@ -175,9 +265,12 @@ class _NetworkRun:
         request, network = self._request, self._request.network
         self._data = request.data or synthetic_data(network, seed=request.seed)
         self._run.data = self._data.description
-        self._weights = network.initial_weights(request.seed)
+        self._weights = network.initial_weights(request.seed) if request.weights is None else request.weights.arrays
+        self._run.weights = "" if request.weights is None else request.weights.description
         self._images, self._labels = self._data.batch(network.input_shape()[0])
-        arrays = {**self._weights, "images": self._images, "labels": self._labels}
+        self._masks = dropout_masks(network, request.seed) if request.is_training else {}
+        masks = {f"{name}.mask": mask for name, mask in self._masks.items()}
+        arrays = {**self._weights, **masks, "images": self._images, "labels": self._labels}
         for name, array in arrays.items():
             np.save(os.path.join(self._folder, f"{name}.npy"), array)
 
@@ -220,76 +313,192 @@ class _NetworkRun:
         run = self._run
         run.first_step_ns = run.first_step_ns or reply["first_step_ns"]
         run.tolerance = network_tolerance(self._request.network, self._request.is_training)
-        run.error = self._error()
+        without_gradients = reply["without_gradients"]
+        found = self._deviation(not without_gradients)
+        run.error = found.error
+        note = f"its gradients are not compared with float64, but the new weights are: {without_gradients}"
+        run.notes += [note] if without_gradients and note not in run.notes else []
+        if run.tolerance < run.error < math.inf and self._request.is_training:
+            self._allow_for_ties(run.error, run.tolerance)
         if not run.error <= run.tolerance:
-            raise WorkerFailure("wrong", f"error {run.error:.2g} is above the tolerance {run.tolerance:.2g}")
+            what = f"error {run.error:.2g} of {found.what}"
+            raise WorkerFailure("wrong", f"{what} is above the tolerance {run.tolerance:.2g}")
 
-    def _error(self) -> float:
-        request = self._request
-        result = np.load(os.path.join(self._folder, "result.npy"))
+    def _allow_for_ties(self, error: float, tolerance: float) -> None:
+        """An error that other roundings of the weights make in float64 too is none of the framework's."""
+        self._tell(f"{self._request.framework}: checking what rounding changes")
+        network, batch = self._request.network, (self._images, self._labels)
+        moved = rounding_deviation(network, self._weights, batch, self._masks, error / TIES)
+        if moved > tolerance:
+            self._run.tolerance = TIES * moved
+            note = (
+                f"its tolerance is {TIES * moved:.2g}, not {tolerance:.2g}: rounding its weights otherwise moves the "
+                f"gradients of float64 itself by {moved:.2g} (a ReLU or a maximum is near a tie)"
+            )
+            self._run.notes += [note] if note not in self._run.notes else []
+
+    def _deviation(self, has_gradients: bool) -> Deviation:
+        request, network = self._request, self._request.network
+        result = self._found("result")
         if not request.is_training:
-            return max_error(result, _remembered_logits(request.network, self._weights, self._images))
-        loss, weights = reference_step(request.network, request.training, self._weights, self._images, self._labels)
-        errors = [max_error(result, np.asarray(loss))]
-        errors += [max_error(self._result(name), expected) for name, expected in weights.items()]
-        return max(errors)
+            expected = _remembered_logits(network, self._weights, self._images)
+            return Deviation(max_error(result, expected), "the logits")
+        found = FirstStep(
+            result,
+            {name: self._found(f"result.{name}") for name in network.weight_shapes()},
+            {name: self._found(f"gradient.{name}") for name in network.parameter_shapes() if has_gradients},
+        )
+        batch = self._images, self._labels
+        return step_deviation(network, request.training, self._weights, batch, self._masks, found)
 
-    def _result(self, name: str) -> Array:
-        values: Array = np.load(os.path.join(self._folder, f"result.{name}.npy"))
+    def _found(self, name: str) -> Array:
+        values: Array = np.load(os.path.join(self._folder, f"{name}.npy"))
         return values
 
     def _watch(self, worker: WorkerProcess, passes: Sequence[Pass], times: bool) -> None:
         """Recorded steps stand between unrecorded ones, so that both meet the same machine."""
         request, run = self._request, self._run
-        self._ask(worker, "time", steps=2)  # warm-up
         cores = cores_for(request.threads)
-        before = processor_use(worker.pid, cores)
-        if times:
-            run.step_ns += self._ask(worker, "time", steps=request.steps)["step_ns"]
-        for each in passes:
-            self._tell(f"{request.framework}: recording {' and '.join(each.measures)}")
-            path = Path(self._folder) / f"{each.name}.recording"
-            reply = self._ask(worker, "record", name=each.name, steps=request.steps, path=str(path))
-            run.recorded_step_ns[each.name] = reply["step_ns"]
-            kinds = {layer.name: layer.kind for layer in request.network.layers}
-            capture = load(path)
-            run.captures = (*run.captures, replace(capture, facts={LAYER_KINDS: kinds, **capture.facts}))
-            run.notes += [each.note] if each.note and each.note not in run.notes else []
+        self._ask(worker, "time", steps=2)  # warm-up
+        watch = _ProcessWatch(worker.pid, cores)
+        process = self._process()
+        try:
             if times:
-                run.step_ns += self._ask(worker, "time", steps=request.steps)["step_ns"]
-        others = others_share(before, processor_use(worker.pid, cores))
-        run.environment["others_share"] = _larger(run.environment.get("others_share"), others)
+                with watch.block():
+                    self._time(worker)
+            for each in passes:
+                self._tell(f"{request.framework}: recording {' and '.join(each.measures)}")
+                path = Path(self._folder) / f"{each.name}.recording"
+                with watch.block():
+                    reply = self._ask(worker, "record", name=each.name, steps=request.steps, path=str(path))
+                run.recorded_step_ns[each.name] = reply["step_ns"]
+                process["recorded"][each.name] = len(reply["step_ns"])
+                kinds = {layer.name: layer.kind for layer in request.network.layers}
+                capture = load(path)
+                run.captures = (*run.captures, replace(capture, facts={LAYER_KINDS: kinds, **capture.facts}))
+                process["captures"] = len(run.captures)
+                run.notes += [each.note] if each.note and each.note not in run.notes else []
+                if times:
+                    with watch.block():
+                        self._time(worker)
+        finally:
+            process["machine"] = _busier(process["machine"], watch.facts())
+
+    def _process(self) -> RunProcess:
+        """The description of this run's process."""
+        if not self._run.processes:
+            self._run.processes = [{"steps": 0, "recorded": {}, "captures": 0, "machine": {}}]
+        return self._run.processes[0]
+
+    def _time(self, worker: WorkerProcess) -> None:
+        self._run.step_ns += self._ask(worker, "time", steps=self._request.steps)["step_ns"]
+        self._process()["steps"] = len(self._run.step_ns)
 
     def _learn(self) -> None:
-        """In a process of its own: a model that can be trained may be another one than that for inference."""
+        """In a separate process: a model that can be trained may be another one than that for inference."""
         request = self._request
         self._tell(f"{request.framework}: training")
-        for name, array in self._data.arrays().items():
-            np.save(os.path.join(self._folder, f"{name}.npy"), array)
+        self._put_data()
         worker = self._worker({})
         try:
             self._start(worker, is_training=True)
             if self._conditions.is_training and not request.steps:
                 self._check(worker)  # otherwise done before
-            self._run.learning = self._ask(
-                worker,
-                "learn",
-                limit_s=request.learn_s,
-                folder=self._folder,
-                seconds=request.learn_s,
-                steps=request.learn_steps,
-            )
+            self._run.learning = self._train(worker, request.learn_s or ENDLESS_S, request.learn_steps)
+            self._run.learning |= self._ask(worker, "test", ENDLESS_S, folder=self._folder)
+            self._save_weights(worker, f"after {len(self._run.learning['losses'])} steps")
         finally:
             worker.kill()
 
+    def _train(self, worker: WorkerProcess, limit_s: float, steps: int | None) -> Message:
+        seed = self._request.seed
+        return self._ask(worker, "train", limit_s, folder=self._folder, seconds=limit_s, steps=steps, seed=seed)
 
-def _larger(a: float | None, b: float | None) -> float | None:
-    """The larger of those that are known."""
-    return max((each for each in (a, b) if each is not None), default=None)
+    def _put_data(self) -> None:
+        for name, array in self._data.arrays().items():
+            np.save(os.path.join(self._folder, f"{name}.npy"), array)
+
+    def _repeat(self) -> None:
+        """In two further processes: what one leaves behind must not count."""
+        self._tell(f"{self._request.framework}: repeating")
+        if self._conditions.is_training:
+            self._put_data()
+        rows = repeats_of(self._numbers(), self._numbers())
+        self._run.repeats = {"steps": self._request.steps, "rows": rows}
+
+    def _numbers(self) -> dict[str, Array]:
+        """What one process computes: the losses and the weights after some steps of training, or the logits."""
+        worker = self._worker({})
+        try:
+            self._start(worker, self._conditions.is_training)
+            if not self._conditions.is_training:
+                self._ask(worker, "check", folder=self._folder)
+                return {"logits": self._found("result")}
+            losses = self._train(worker, ENDLESS_S, self._request.steps)["losses"]
+            self._ask(worker, "save", folder=self._folder)
+            return {
+                "loss": np.array(losses),
+                **{name: self._found(f"result.{name}") for name in self._weights},
+            }
+        finally:
+            worker.kill()
+
+    def _save_weights(self, worker: WorkerProcess, when: str) -> None:
+        """As they are now in the framework."""
+        request = self._request
+        if request.save_weights is None:
+            return
+        self._ask(worker, "save", folder=self._folder)
+        arrays = {name: self._found(f"result.{name}") for name in self._weights}
+        trained = f"{when} in {request.framework} on {self._data.description}"
+        with open_output(request.save_weights) as stream:
+            write_weights(request.network, arrays, trained, stream)
+
+
+class _ProcessWatch:
+    """The load of the machine while one process runs its steps."""
+
+    def __init__(self, pid: int, cores: Sequence[int]) -> None:
+        self._pid, self._cores = pid, cores
+        self._blocks = 0
+        self._own_s = time.process_time()
+        self._before = processor_use(pid, cores)
+        self._watch = DisturbanceWatch(cores)
+
+    def block(self) -> contextlib.AbstractContextManager[None]:
+        """Around a block of steps."""
+        self._blocks += 1
+        return self._watch.turn(self._pid, self._blocks)
+
+    def facts(self) -> dict[str, float]:
+        """Shares, clocks, and the share of the blocks that were disturbed; OTHERS only where it is known."""
+        facts = self._watch.facts()
+        facts.pop(OTHERS, None)
+        after = processor_use(self._pid, self._cores)
+        if after is not None:
+            # Unlike the sum over threads it has those that ended; profkit's own work is not another program's.
+            after = replace(after, own_s=after.own_s + time.process_time() - self._own_s)
+        share = others_share(self._before, after)
+        if share is not None:
+            facts[OTHERS] = max(0.0, share - facts.get(STOLEN, 0.0))
+        dropped = self._watch.dropped()
+        if facts.get(OTHERS, 1.0) < OTHERS_SHARE:
+            dropped.pop(RUN_DELAY, None)  # its threads waited for each other
+        return facts | {DISTURBED: sum(map(len, dropped.values())) / max(1, self._blocks)}
+
+
+def _busier(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
+    """Of two processes of one run the larger of everything that is known, and the lower of lower ends."""
+    return {
+        name: (min if name in ("least_mhz", "low_round_trip_ns") else max)(
+            each[name] for each in (a, b) if name in each
+        )
+        for name in {**a, **b}
+    }
 
 
 _logits: dict[tuple[Network, str], Array] = {}
-"""Float64 references of this process: a study asks for the same one for every framework, and it takes seconds."""
+"""Float64 references of this process: a study needs the same one for every framework, and it takes seconds."""
 
 
 def _remembered_logits(network: Network, weights: Mapping[str, Array], images: Array) -> Array:

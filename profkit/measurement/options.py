@@ -1,4 +1,4 @@
-"""What a caller may choose about a measurement."""
+"""The options of a measurement."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ CACHES, OUTPUTS = ("hot", "cold"), ("fresh", "reused")
 
 
 COMPARED = "what is compared (keys like torch/cpu/channels_last, with * as wildcard)"
-MEASURED, SHOWN, RUN = "how it is measured", "what is shown and saved", "how it runs"
+MEASURED, SHOWN, RUN, OPTIONS = "how it is measured", "what is shown and saved", "how it runs", "options"
 """Groups of flags."""
 SECONDS, BYTES, SHARE, WHOLE = "seconds", "bytes", "share", "whole"
 KEY, KEYS, FILES, COUNTS, PROGRAMS = "key", "keys", "files", "counts", "programs"
-CACHE, OUTPUT, COLUMNS, WORDS, FOLDER = "cache", "output", "columns", "words", "folder"
+CACHE, OUTPUT, COLUMNS, WORDS, FOLDER, PATH = "cache", "output", "columns", "words", "folder", "path"
 """Forms in which an option is typed; without one it is a flag, a choice, or the name of a file."""
 
 
@@ -53,11 +53,11 @@ class MeasureOptions:
         shown="one row per framework and mode in use, the three native kernels expected to be fastest",
     )
     only: Sequence[str] = option((), COMPARED, "measure only these, default or not", form=KEYS)
-    exclude: Sequence[str] = option((), COMPARED, "leave these out", form=KEYS)
+    exclude: Sequence[str] = option((), COMPARED, "exclude these", form=KEYS)
     baseline: str | None = option(
-        None, COMPARED, "what ratios refer to", form=KEY, shown="torch, or the best known there is"
+        None, COMPARED, "the row that ratios refer to", form=KEY, shown="torch, or the best-known framework measured"
     )
-    device: str = option(ALL_DEVICES, COMPARED, "where it runs", choices=DEVICES)
+    device: str = option(ALL_DEVICES, COMPARED, "measure rows on these devices", choices=DEVICES)
     """A candidate always takes part."""
     candidates: Sequence[str] = option(
         (), COMPARED, "your own kernel, a .py, C/C++ or .cu file; may be repeated", form=FILES, flag="candidate"
@@ -68,10 +68,12 @@ class MeasureOptions:
     """One cell each; empty means all usable physical cores."""
     budget_s: float = option(15.0, MEASURED, "sampling time per table", form=SECONDS)
     """Starting and checking the implementations comes on top."""
-    again: int = option(0, MEASURED, "sample all rows so many further times, as long as the first", form=WHOLE)
+    again: int = option(0, MEASURED, "repeat the sampling of all rows N times", form=WHOLE)
     """Each run then counts as one value, with Student's t over runs. One more says little: intervals become wider."""
-    timeout_s: float = option(60.0, MEASURED, "longest wait for one answer", form=SECONDS)
-    memory_limit_bytes: int | None = option(None, MEASURED, "memory of each worker, as 4GiB", form=BYTES, shown="none")
+    timeout_s: float = option(60.0, MEASURED, "time limit for an answer of a worker", form=SECONDS)
+    memory_limit_bytes: int | None = option(
+        None, MEASURED, "memory limit of each worker, as 4GiB", form=BYTES, shown="none"
+    )
     cache: Sequence[str] = option(("hot",), MEASURED, "state of the caches", form=CACHE)
     """`hot`, `cold` or both, one cell each."""
     output: Sequence[str] = option(
@@ -81,7 +83,7 @@ class MeasureOptions:
         form=OUTPUT,
     )
     """Or both, one cell each."""
-    margin: float = option(0.02, MEASURED, "differences below count as none", form=SHARE)
+    margin: float = option(0.02, MEASURED, "smaller differences count as the same", form=SHARE)
     interpreters: Mapping[str, str] = option(
         {},
         MEASURED,
@@ -91,9 +93,9 @@ class MeasureOptions:
     )
     tuned: bool = option(True, MEASURED, "ignore the block sizes that profkit tune chose")
     """PROFKIT_TUNED=0 says no for all."""
-    kernel_time: bool = option(False, MEASURED, "measure the kernels of a GPU call with CUPTI, too")
+    kernel_time: bool = option(False, MEASURED, "also measure the kernels of a GPU call with CUPTI")
     """After the samples."""
-    seed: int = option(0, MEASURED, "of the random inputs", form=WHOLE)
+    seed: int = option(0, MEASURED, "seed of the random inputs", form=WHOLE)
     remeasure_peaks: bool = option(False, MEASURED, "measure this machine's peaks again")
     explain: bool = option(
         False,

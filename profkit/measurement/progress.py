@@ -1,4 +1,4 @@
-"""What a running measurement tells its watcher; rendering decides how to show it."""
+"""Progress reports of a running measurement; rendering decides how to show them."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def ignore_progress(progress: Progress) -> None:
 
 
 def cell_progress(watcher: Watcher, cell: int, cells: int) -> ProgressCallback:
-    """What tells the watcher of one cell among several."""
+    """The callback that reports one cell of several to the watcher."""
     return lambda phase, fraction, text: watcher(Progress(cell, cells, phase, fraction, text))

@@ -1,4 +1,4 @@
-"""What a measurement leaves: plain data, one row per implementation, and its JSON form profkit.result/1."""
+"""The result of a measurement: plain data, one row per implementation, and its JSON form profkit.result/1."""
 
 from __future__ import annotations
 
@@ -10,19 +10,29 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from profkit.capture.checked_json import check, made
+from profkit.capture.checked_json import check, made, shortened
 from profkit.capture.importers.json_stream import NUMBERS, DamagedError, JsonStream
-from profkit.capture.importers.unzipping import Unzipped, open_unzipped
+from profkit.capture.importers.unzipping import unzipped
 from profkit.capture.opening import RESULT_SCHEMA
-from profkit.errors import CaptureError, SpecError
-from profkit.measurement.statistics import Estimate, Floats, by_run, centre_of, log_ratios, round_medians
+from profkit.errors import CaptureError, SpecError, first_line
+from profkit.measurement.bounds import BEYOND_MACHINE
+from profkit.measurement.checks.audit import REPEATED_CALLS, REPEATED_INPUTS
+from profkit.measurement.statistics.estimates import Centre, Estimate, Floats, by_run, centre_of, round_medians
 from profkit.ops import spec_from_dict
 from profkit.ops.spec import Spec
 
 VERSION = 1
 SCHEMA = f"{RESULT_SCHEMA}{VERSION}"
-STATUSES = ("ok", "unavailable", "unsupported", "wrong", "oom", "timeout", "crashed", "lost")
-VERDICTS = ("baseline", "faster", "slower", "same", "not resolved")
+STATUSES = (
+    "ok", "unavailable", "unsupported", "not compiled", "not loaded", "wrong", "oom", "timeout", "crashed", "lost",
+)  # fmt: skip
+MOST_ROUNDS, LONGEST_KEY = 1 << 31, 500
+MOST_ROWS, MOST_CELLS = 500, 2_000
+"""Of a cell and of a result; there are some 50 implementations of an operator."""
+DOUBTFUL = "doubtful"
+WITHDRAWN = (DOUBTFUL, REPEATED_INPUTS, REPEATED_CALLS, BEYOND_MACHINE)
+"""In place of `faster`; the row's doubts say why."""
+VERDICTS = ("baseline", "faster", "slower", "same", "not resolved", *WITHDRAWN)
 
 
 @dataclass
@@ -44,7 +54,7 @@ class Row:
     low_mode_ns: float | None = None
     high_mode_ns: float | None = None
     high_mode_share: float | None = None
-    """Two times around which its rounds lie, and how many lie around the higher; None: there is one."""
+    """Two times around which its rounds cluster, and the share around the higher; None: there is only one."""
     drift: float | None = None
     """By how much its ratio (the baseline's: its time) changed from begin to end of a run, if more than by chance."""
     first_call_ns: int | None = None
@@ -60,12 +70,28 @@ class Row:
     bound_ns: float | None = None
     """Least time of its method, by peak arithmetic and by bandwidth."""
     method: str = ""
-    """How a native convolution computes: `direct`, or `Winograd` and its tiles, which have a bound of their own."""
+    """How a native convolution computes: `direct`, or `Winograd` and its tiles, which have a separate bound."""
     peak_bytes: int | None = None
     page_faults: float | None = None
     """Minor page faults per call."""
     max_error: float | None = None
     tolerance: float | None = None
+    precision: str = ""
+    """As what a float32 result was computed, by its error: `float32`, `tf32 or float16`, `bfloat16`, `coarser`."""
+    wrong_index: list[int] = field(default_factory=list)
+    """Index of the first element of a wrong result that differs by more than the tolerance."""
+    wrong_got: float | None = None
+    wrong_expected: float | None = None
+    wrong_elements: int | None = None
+    """How many differ, of how many, and how many are NaN."""
+    checked_elements: int | None = None
+    nan_elements: int | None = None
+    checked_calls: int = 0
+    """Of a candidate: results that were checked, of calls that it could not distinguish from others."""
+    audit: dict[str, float] = field(default_factory=dict)
+    """Of a candidate and its baseline: single calls on new contents and on the same ones (audit.AuditFinding)."""
+    unexplained_ns: float | None = None
+    """Time of a turn that passed for the parent and that the worker does not account for: median."""
     ratio: float | None = None
     """Baseline time / this time: above 1 is faster than the baseline."""
     ratio_low: float | None = None
@@ -75,6 +101,10 @@ class Row:
     verdict: str = ""
     next_step: str = ""
     """What to type when the verdict is `not resolved`."""
+    doubts: list[str] = field(default_factory=list)
+    """Why its times cannot be trusted: such a row is `doubtful`, not `faster`."""
+    processors: float | None = None
+    """How many its worker, and all that this started, kept busy during its turns."""
     output: str = ""
     layout: str = ""
     note: str = ""
@@ -87,11 +117,11 @@ class Row:
     wall_ns: float | None = None
     """One call on a device with launching and waiting, by the wall clock; of long ones only where nothing else is."""
     dispatch_ns: float | None = None
-    """What the host takes to enqueue one call, measured while the device was held."""
+    """The host's time to enqueue one call, measured while the device was held."""
     kernel_ns: float | None = None
     """Device time of the kernels of one call, as CUPTI has it; only with `kernel_time`."""
     device: dict[str, str] = field(default_factory=dict)
-    """What was seen of the device while it was measured: clocks, reasons for throttling."""
+    """Observations of the device while it was measured: clocks, reasons for throttling."""
     versions: dict[str, str] = field(default_factory=dict)
 
 
@@ -111,7 +141,7 @@ class Cell:
     bound_ns: float | None = None
     """That time, of the direct method."""
     output: str = "fresh"
-    """What was asked for; a row that differs says so in its own `output`."""
+    """The requested output mode; a row that differs says so in its own `output`."""
     left_out: list[str] = field(default_factory=list)
     """Keys of what could run here and was not measured, because it is not a default row."""
     seconds: float = 0.0
@@ -120,7 +150,7 @@ class Cell:
     run_starts: list[int] = field(default_factory=lambda: [0])
     """The first round of each run: `--again` adds runs."""
     dropped: dict[str, list[int]] = field(default_factory=dict)
-    """Rounds that do not count, by what disturbed them."""
+    """Dropped rounds, by the disturbance."""
     is_too_busy: bool = False
     """More than half of the rounds were disturbed: all of them count, and there is no verdict."""
     floor: float = 0.0
@@ -128,7 +158,9 @@ class Cell:
     floor_from: str = ""
     """`measured` and when, or `assumed`."""
     machine: dict[str, float] = field(default_factory=dict)
-    """During the samples: others_share, stolen_share, load, least_mhz, most_mhz, as far as the system tells."""
+    """During the samples: others_share, stolen_share, load, least_mhz, most_mhz, round_trip_ns between two processors
+    (median, and low_ and high_ for the first and the last tenth), as far as the system reports it.
+    """
     policy: dict[str, Any] = field(default_factory=dict)
     """With `--explain`: which native row the policy takes, why, and whether the measurement agrees."""
 
@@ -137,18 +169,35 @@ class Cell:
         return next(row for row in self.rows if row.key == key)
 
     def ratio(self, rival: Row, own: Row) -> Estimate | None:
-        """Time of one row / time of another, from the rounds that count; None when they share none."""
-        centre = centre_of(by_run(self._log_ratios(rival, own), self.run_starts))
+        """Time of one row / time of another, from the rounds that count; None without common rounds."""
+        centre = self.ratio_centre(rival, own)
         return None if centre is None else centre.estimate(self.floor)
 
     def log_ratios(self, rival: Row, own: Row) -> Floats:
         """Logarithms of these ratios, round by round."""
         return np.array(list(self._log_ratios(rival, own).values()))
 
+    def ratio_centre(self, rival: Row, own: Row) -> Centre | None:
+        """The same with what is needed to compare it with that of another result."""
+        return centre_of(by_run(self._log_ratios(rival, own), self.run_starts))
+
+    def time_centre(self, row: Row) -> Centre | None:
+        """Centre of the row's own times, which are not paired with others."""
+        return centre_of(by_run(self._log_times(row), self.run_starts))
+
+    def log_times(self, row: Row) -> Floats:
+        """Logarithms of its times, round by round."""
+        return np.array(list(self._log_times(row).values()))
+
     def _log_ratios(self, rival: Row, own: Row) -> dict[int, float]:
+        times, own_times = self._log_times(rival), self._log_times(own)
+        return {at: times[at] - own_times[at] for at in times if at in own_times}
+
+    def _log_times(self, row: Row) -> dict[int, float]:
+        """Of the rounds that count, in order."""
         dropped = set() if self.is_too_busy else {at for rounds in self.dropped.values() for at in rounds}
-        times, own_times = (round_medians(row.samples_ns, row.sample_rounds) for row in (rival, own))
-        return {at: log for at, log in log_ratios(times, own_times).items() if at not in dropped}
+        times = round_medians(row.samples_ns, row.sample_rounds)
+        return {at: math.log(ns) for at, ns in times.items() if at not in dropped}
 
 
 @dataclass
@@ -179,16 +228,6 @@ class Result:
         finite: dict[str, Any] = finite_numbers(data)
         return finite
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Result:
-        """Read `to_dict` back; ValueError for another schema, and for a value that no measurement can leave."""
-        if data.get("schema") != SCHEMA:
-            raise ValueError(f"expected schema {SCHEMA}, got {data.get('schema')!r}")
-        if not isinstance(data.get(_CELLS), list):
-            raise ValueError("it has no list of cells")
-        others = [(name, value) for name, value in data.items() if name != _CELLS]
-        return _result([*others, *((_CELLS, cell) for cell in data[_CELLS])])
-
     def measured_rows(self) -> list[Row]:
         """Rows that carry a time."""
         return [row for cell in self.cells for row in cell.rows if row.status == "ok"]
@@ -197,12 +236,11 @@ class Result:
 def read_result(path: str | os.PathLike[str]) -> Result:
     """The result that `--json` wrote, plain or packed by gzip; CaptureError when it is damaged or too new."""
     name = os.fspath(path)
-    file, stream = open_unzipped(path)
-    with file:
+    with unzipped(path) as stream:
         try:
             document = JsonStream(stream, NUMBERS, "strict")
             result = _result(document.walk(_CELLS), name)
-            if isinstance(stream, Unzipped) and stream.trouble:
+            if stream.trouble:
                 raise ValueError(stream.trouble)
             if not document.has_array:
                 raise ValueError("it has no list of cells")
@@ -210,15 +248,14 @@ def read_result(path: str | os.PathLike[str]) -> Result:
         except OSError as error:
             raise CaptureError(f"cannot read {name}: {error.strerror or error}") from None
         except (ValueError, TypeError, SpecError, DamagedError, RecursionError) as error:
-            packing = stream.trouble if isinstance(stream, Unzipped) else ""
-            reason = packing or str(error).splitlines()[0]
+            reason = stream.trouble or first_line(error)
             raise CaptureError(f"{name} is a damaged result: {reason}; measure again with --json") from None
 
 
 _CELLS = "cells"
 
 
-def _result(items: Iterable[tuple[str, Any]], path: str = "it") -> Result:
+def _result(items: Iterable[tuple[str, Any]], path: str) -> Result:
     """From its values and cells one by one: a wrong one ends it, before the next is read."""
     values: dict[str, Any] = {}
     cells: list[Cell] = []
@@ -226,6 +263,8 @@ def _result(items: Iterable[tuple[str, Any]], path: str = "it") -> Result:
         if name == "schema":
             _check_version(value, path)
         if name == _CELLS:
+            if len(cells) == MOST_CELLS:
+                raise ValueError(f"it has more than {MOST_CELLS:,} cells")
             cells.append(_cell(value, f"cell {len(cells)}"))
         else:
             values[name] = value
@@ -245,8 +284,14 @@ def _check_version(schema: Any, path: str) -> None:
         raise ValueError(f"expected schema {SCHEMA}, got {str(schema)[:40]!r}")
 
 
+class _Peaks(TypedDict, total=False):
+    flops_per_s: float
+    bytes_per_s: float
+    quiet: float
+
+
 class _Policy(TypedDict, total=False):
-    """What is read of `policy`."""
+    """The fields of `policy` that are read."""
 
     problem: str
     key: str
@@ -262,6 +307,8 @@ _EXPLAINED = {"key", "source", "reasons", "costs_from", "measurement"}
 def _cell(values: Any, place: str) -> Cell:
     if not isinstance(values, dict) or not isinstance(values.get("spec"), dict) or type(values.get("rows")) is not list:
         raise ValueError(f"{place} has no spec or no rows")
+    if len(values["rows"]) > MOST_ROWS:
+        raise ValueError(f"{place} has {len(values['rows']):,} rows, more than {MOST_ROWS:,}")
     spec = spec_from_dict(values["spec"])
     rows = [made(Row, row, f"row {number} of {place}") for number, row in enumerate(values["rows"])]
     for number, row in enumerate(rows):
@@ -270,6 +317,12 @@ def _cell(values: Any, place: str) -> Cell:
             raise ValueError(f"row {number} of {place}: {trouble}")
     others = {name: value for name, value in values.items() if name not in ("spec", "rows")}
     cell = made(Cell, others, place, spec=spec, rows=rows)
+    check(cell.peaks, _Peaks, f"{place} has peaks")
+    if cell.peaks.keys() - _Peaks.__annotations__.keys():
+        raise ValueError(f"{place} has peaks of {shortened(', '.join(cell.peaks))}")
+    rounds = [cell.threads, cell.rounds, *cell.run_starts, *(at for each in cell.dropped.values() for at in each)]
+    if not all(0 <= number < MOST_ROUNDS for number in (*rounds, *(at for row in rows for at in row.sample_rounds))):
+        raise ValueError(f"{place} has rounds or threads below 0, or {MOST_ROUNDS:,} and more")
     check(cell.policy, _Policy, f"{place} has the policy")
     if cell.policy and "problem" not in cell.policy and not cell.policy.keys() >= _EXPLAINED:
         raise ValueError(f"{place} has a policy without {', '.join(sorted(_EXPLAINED - cell.policy.keys()))}")
@@ -277,9 +330,9 @@ def _cell(values: Any, place: str) -> Cell:
 
 
 def _trouble(row: Row, op: str) -> str:
-    """What no measurement leaves, though every value has its type."""
-    if len(row.key.split("/")) < 3 or row.key.split("/")[0] != op:
-        return f"{row.key!r} is not a key of {op}"
+    """Checks that values are consistent, beyond their types."""
+    if row.key.count("/") < 2 or row.key.split("/")[0] != op or len(row.key) > LONGEST_KEY:
+        return f"{shortened(row.key)} is not a key of {op}"
     if row.status not in STATUSES or row.verdict not in ("", *VERDICTS):
         return f"status {row.status!r} with verdict {row.verdict!r}"
     if row.status == "ok" and row.median_ns is None:

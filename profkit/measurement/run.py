@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +40,7 @@ def measure_cells(
     conditions = [(cache, output, spec) for cache in options.cache for output in options.output for spec in specs]
     total = len(conditions) * len(counts)
     result = Result(fingerprint(), {}, [])
-    peaks = RunPeaks(options.remeasure_peaks)
+    peaks = functools.cache(functools.partial(machine_peaks, remeasure=options.remeasure_peaks))
     problem: SharedInputs | None = None
     with first_signal_interrupts():
         try:
@@ -52,7 +53,7 @@ def measure_cells(
                         found: dict[str, float] = {}
                         if any(item.device == "cpu" for item in rows):
                             tell("peaks", 0.0, "peak arithmetic and bandwidth")
-                            found = peaks.of(computing_dtype(spec.dtype_word), threads)
+                            found = peaks(computing_dtype(spec.dtype_word), threads)
                         result.peaks = result.peaks or found
                         run = CellRun(spec, pool, rows, tell, cache, output, problem)
                         problem = run.problem
@@ -67,20 +68,6 @@ def measure_cells(
             result.interrupted = True
     result.environment["frameworks"] = worker_facts(result.cells)
     return result
-
-
-class RunPeaks:
-    """The machine's peaks, looked up or measured once per dtype and thread count, so that all cells share them."""
-
-    def __init__(self, remeasure: bool) -> None:
-        self._remeasure = remeasure
-        self._known: dict[tuple[str, int], dict[str, float]] = {}
-
-    def of(self, dtype: str, threads: int) -> dict[str, float]:
-        """flops_per_s and bytes_per_s."""
-        if (dtype, threads) not in self._known:
-            self._known[dtype, threads] = machine_peaks(dtype, threads, self._remeasure)
-        return self._known[dtype, threads]
 
 
 @contextlib.contextmanager

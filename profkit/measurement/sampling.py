@@ -1,6 +1,6 @@
-"""In which order samples are taken, for a fixed time: rounds, shuffling, who takes part. Talks to no process.
+"""In which order samples are taken, for a fixed time: rounds, shuffling, who takes part. Starts no process.
 
-Enters: one Contender per implementation and a function that takes one turn. Leaves: samples by round.
+Input: one Contender per implementation and a function that takes one turn. Output: samples by round.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from profkit.measurement.statistics import round_medians
+from profkit.measurement.statistics.estimates import round_medians
 
 SAMPLE_NS = 1e6
 """A sample lasts at least this long, so that reading the clock (some 50 ns) does not count."""
@@ -23,7 +23,7 @@ TURN_SAMPLES, COLD_TURN_SAMPLES = 10, 2
 COOL_DOWN_NS = 200e6
 """A call this long refills the caches by itself: no warm-up call before its sample."""
 SLOW = 2.0
-"""A row whose turn takes so many times that of the quicker ones does not take part in every round."""
+"""A row whose turn takes this multiple of the quicker ones' does not take part in every round."""
 LEAST_TURNS = 3
 """Of a slow row after round 0, if all of them together take no more than SLOW_SHARE of the time for that."""
 SLOW_SHARE = 1.0 / 3.0
@@ -71,11 +71,6 @@ class Contender:
         calls = self.warm_calls + self.samples_per_turn * self.calls_per_sample
         return calls * self.call_ns * 1e-9
 
-    @property
-    def round_count(self) -> int:
-        """Rounds in which it was sampled."""
-        return len(set(self.rounds))
-
     def medians(self) -> dict[int, float]:
         """Its time in every round."""
         return round_medians(self.samples_ns, self.rounds)
@@ -113,8 +108,8 @@ def race(
 ) -> int:
     """Sample all contenders in interleaved rounds of changing order until the budget ends; the next round's number.
 
-    Nothing that was sampled is looked at, so nothing in it can end the race. Everybody runs in the first round; after
-    it every contender's period is fixed, and nobody leaves who does not fail. `take_turn` appends samples, or marks
+    Nothing that was sampled is looked at, so nothing in it can end the race. Every row runs in the first round; after
+    it every contender's period is fixed, and only a failure removes one. `take_turn` appends samples, or marks
     the contender failed.
     """
     begin = clock()
@@ -161,7 +156,7 @@ def race(
 def shuffled(contenders: Sequence[Contender], index: int) -> list[Contender]:
     """The order of round `index`: a seeded shuffle every second round, and its reverse in the round after.
 
-    So over each pair of rounds everybody comes as early as late, and over many everybody follows everybody.
+    So over each pair of rounds every row comes as early as late, and over many every row follows every other.
     """
     order = list(contenders)
     random.Random(index // 2).shuffle(order)

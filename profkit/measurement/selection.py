@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from profkit.errors import UnsupportedError, UsageError, did_you_mean
-from profkit.frameworks import BACKENDS, CANDIDATE, load_adapter
+from profkit.frameworks import BACKENDS, CANDIDATE, is_candidate, load_adapter
 from profkit.frameworks.adapter import Availability, Implementation
 from profkit.frameworks.candidate.operators import candidate_implementations
 from profkit.measurement.options import ALL_DEVICES, MeasureOptions
@@ -43,7 +43,7 @@ def all_implementations(op: str, candidates: Sequence[str] = ()) -> list[Impleme
 
 
 class Selection:
-    """What the options ask for among the implementations of one operator; UsageError when that is nothing."""
+    """The implementations of one operator that the options select; UsageError if there are none."""
 
     def __init__(self, implementations: Sequence[Implementation], options: MeasureOptions) -> None:
         self._options = options
@@ -57,35 +57,35 @@ class Selection:
             item for item in implementations if not any(matches(item.key, pattern) for pattern in options.exclude)
         ]
         self._baselines = self._on_device([item for item in allowed if any(names(text, item) for text in wanted)])
-        self.asked = [
+        self.selected = [
             item
             for item in allowed
-            if item.adapter == CANDIDATE
+            if is_candidate(item.key)
             or (any(names(pattern, item) for pattern in options.only) if options.only else not item.forms)
         ]
         """Every row that may be measured; without `only` and `all` a cell has fewer."""
-        if not self.asked:
+        if not self.selected:
             why = (
-                f"--exclude {' '.join(options.exclude)} leaves out every implementation that was asked for"
+                f"--exclude {' '.join(options.exclude)} excludes every selected implementation"
                 if options.exclude
-                else f"--only {' '.join(options.only)} does not say the words of the forms that it names"
+                else f"--only {' '.join(options.only)} matches only forms, which must be named (native/blocked/packed)"
             )
             raise UsageError(f"nothing is left to measure: {why}")
-        others = ", ".join(sorted({item.device for item in self.asked}))
-        self.asked = [
-            item for item in self.asked if item.adapter == CANDIDATE or options.device in (ALL_DEVICES, item.device)
+        others = ", ".join(sorted({item.device for item in self.selected}))
+        self.selected = [
+            item for item in self.selected if is_candidate(item.key) or options.device in (ALL_DEVICES, item.device)
         ]
-        if not self.asked:
-            raise UsageError(f"nothing is left to measure on {options.device}: what was asked for runs on {others}")
+        if not self.selected:
+            raise UsageError(f"nothing is left to measure on {options.device}: the selected rows run on {others}")
 
     def rows(self, spec: Spec, threads: int) -> list[Implementation]:
         """The rows of one cell, in the order in which implementations are known."""
         options = self._options
-        chosen = {item.key for item in self.asked}
+        chosen = {item.key for item in self.selected}
         if not options.only and not options.all:
-            chosen = default_keys(self.asked, spec, threads, options.tuned)
+            chosen = default_keys(self.selected, spec, threads, options.tuned)
             if options.explain:
-                chosen |= {item.key for item in self.asked if item.adapter == NATIVE}
+                chosen |= {item.key for item in self.selected if item.adapter == NATIVE}
         running = [item for item in self._baselines if not any(availability_of(item, spec, options.interpreters))]
         baselines = running or self._baselines
         if not any(item.key in chosen for item in baselines):
@@ -93,13 +93,13 @@ class Selection:
         return [item for item in self._known if item.key in chosen]
 
     def left_out(self, rows: Sequence[Implementation], spec: Spec) -> list[str]:
-        """Keys that could run here and that only `all` would measure; none where rows were asked for by name."""
+        """Keys that could run here and that only `all` would measure; none where rows were named."""
         if self._options.only or self._options.all:
             return []
         chosen = {item.key for item in rows}
         return [
             item.key
-            for item in self.asked
+            for item in self.selected
             if item.key not in chosen and not any(availability_of(item, spec, self._options.interpreters))
         ]
 
@@ -108,14 +108,14 @@ class Selection:
         return [item for item in rows if item.device == self._options.device] or rows
 
 
-def default_keys(asked: Sequence[Implementation], spec: Spec, threads: int, tuned: bool = True) -> set[str]:
-    """What a table shows when nothing is asked for by name.
+def default_keys(selected: Sequence[Implementation], spec: Spec, threads: int, tuned: bool = True) -> set[str]:
+    """The rows of a table when nothing is chosen by name.
 
     Candidates; of profkit's kernels those expected to be fastest; of every framework what its adapter calls default, or
     where none of that runs the spec, its first row that does.
     """
     by_adapter: dict[str, list[Implementation]] = {}
-    for item in asked:
+    for item in selected:
         by_adapter.setdefault(item.adapter, []).append(item)
     chosen = {item.key for item in by_adapter.pop(CANDIDATE, [])}
     for adapter, rows in by_adapter.items():
@@ -146,7 +146,7 @@ def fastest_first(spec: Spec, threads: int, tuned: bool) -> list[str]:
 def availability_of(implementation: Implementation, spec: Spec, interpreters: Mapping[str, str]) -> tuple[str, str]:
     """Status and reason of an implementation that cannot run this spec here; empty when it can try."""
     adapter = load_adapter(implementation.adapter)
-    # What another interpreter has installed is found out by its worker.
+    # Packages of another interpreter are found by its worker.
     here = Availability(True) if implementation.framework in interpreters else adapter.is_available()
     if not here.available:
         return "unavailable", here.text
@@ -167,7 +167,7 @@ def pick_baseline(keys: Sequence[str], wanted: str | None) -> str | None:
 
     A candidate is what the others are compared with only when it was wanted or is alone.
     """
-    others = [key for key in keys if key.split("/")[1] != CANDIDATE]
+    others = [key for key in keys if not is_candidate(key)]
     for pattern in [wanted] if wanted else BASELINE_PREFERENCE:
         for key in keys if wanted else others or keys:
             if matches(key, pattern):

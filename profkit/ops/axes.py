@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         def __set__(self, instance: Any, value: int | str | Sequence[int]) -> None: ...
 
     PairField = ParsedField[Pair]  # 5, "3x5" or (3, 5) as (3, 5)
+    CountsField = ParsedField[tuple[int, ...]]  # 5, "800,400" or (800, 400) as (800, 400)
     PaddingField = ParsedField[Padding]  # 2, "same", "1x2x1x2" or (1, 2, 1, 2) as a word or four numbers
 
 
@@ -72,6 +73,14 @@ def _numbers(name: str, value: Any) -> list[int]:
     if isinstance(parts, Sequence):
         return [_integer(name, part) for part in parts]
     return [_integer(name, parts)]
+
+
+def _parse_counts(name: str, value: Any) -> tuple[int, ...]:
+    """A list is one value of the field, not a sweep over it."""
+    if value in ("", "none"):
+        return ()
+    parts = value.split(",") if isinstance(value, str) else value
+    return tuple(_parse_count(name, part) for part in (parts if isinstance(parts, Sequence) else [parts]))
 
 
 def _parse_pair(name: str, value: Any) -> Pair:
@@ -146,6 +155,12 @@ def _sides(name: str, value: Pair) -> dict[str, int | float]:
 
 
 COUNT = Kind("N", _parse_count)
+COUNTS = Kind(
+    "N[,N...]",
+    _parse_counts,
+    lambda value: ",".join(map(str, value)) or "none",
+    lambda value: value[0] if len(value) == 1 else list(value),
+)
 PAIR = Kind("N|HxW", _parse_pair, _short_word, _short, _sides)
 # What `same` comes to depends on other fields: the spec derives the numbers.
 PADDING = Kind("N|same|valid|TxBxLxR", _parse_padding, _short_word, _short, lambda *_: {})
@@ -158,20 +173,22 @@ FLAG = Kind(
 NUMBER = Kind("X", _parse_number, _number_word)
 
 
-def choice(*words: str) -> Kind:
-    """A field that takes one of the given words; its number is the word's place, as in the enum of that name in C."""
+def choice(*words: str, among: Sequence[str] = ()) -> Kind:
+    """A field that takes one of the given words; its number is the word's place, as in the enum of that name in C.
+
+    `among` are all words of the enum, where a field takes some of them.
+    """
+    places = among or words
 
     def parse(name: str, value: Any) -> str:
         if value not in words:
             raise SpecError(f"{name}: expected one of {', '.join(words)}, got {value!r}")
         return str(value)
 
-    return Kind("|".join(words), parse, numbers=lambda name, value: {name: words.index(value)})
+    return Kind("|".join(words), parse, numbers=lambda name, value: {name: places.index(value)})
 
 
 def choice_of_numbers(*numbers: int) -> Kind:
-    """A field that takes one of the given whole numbers."""
-
     def parse(name: str, value: Any) -> int:
         number = _integer(name, value)
         if number not in numbers:

@@ -20,6 +20,8 @@ from profkit.ops.window import FORMULA, Window
 if TYPE_CHECKING:
     from profkit.ops.axes import PaddingField, PairField
 
+MOST_WINDOW_VALUES = 1 << 24
+"""Of the float64 reference at once."""
 FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT = "forward", "input-gradient", "weight-gradient"
 
 
@@ -67,11 +69,11 @@ class Conv2d(Spec):
         return Window((self.height, self.width), self.kernel_size, self.stride, self.padding, self.dilation)
 
     def x_shape(self) -> tuple[int, ...]:
-        """Shape of the convolution's input, whatever the direction."""
+        """Shape of the convolution's input, for every direction."""
         return image_shape(self.layout, self.batch, self.in_channels, (self.height, self.width))
 
     def y_shape(self) -> tuple[int, ...]:
-        """Shape of the convolution's output, whatever the direction."""
+        """Shape of the convolution's output, for every direction."""
         return image_shape(self.layout, self.batch, self.out_channels, self.window.out_size)
 
     def w_shape(self) -> tuple[int, ...]:
@@ -88,6 +90,11 @@ class Conv2d(Spec):
             return {"x": self.x_shape(), "dy": self.y_shape()}
         shapes = {"x": self.x_shape(), "w": self.w_shape()}
         return {**shapes, "b": (self.out_channels,)} if self.bias else shapes
+
+    def leading_input(self) -> tuple[str, int]:
+        if self.direction == WEIGHT_GRADIENT:
+            return "dy", 1 if self.layout == "NCHW" else 3
+        return super().leading_input()
 
     def output_shape(self) -> tuple[int, ...]:
         if self.direction == INPUT_GRADIENT:
@@ -126,7 +133,9 @@ class Conv2d(Spec):
         patches = self.window.patches(arrays["x"])
         result: NDArray[np.float64] = np.empty((self.batch, self.out_channels, *self.window.out_size))
         for into, out_of in self._groups():
-            result[:, out_of] = np.einsum("ncijrs,kcrs->nkij", patches[:, into], arrays["w"][out_of], optimize=True)
+            for some in self._some_images():
+                windows, w = patches[some, into], arrays["w"][out_of]
+                result[some, out_of] = np.einsum("ncijrs,kcrs->nkij", windows, w, optimize=True)
         if self.bias:
             result += arrays["b"][None, :, None, None]
         return np.maximum(result, 0.0) if self.activation == "relu" else result
@@ -141,10 +150,17 @@ class Conv2d(Spec):
 
     def _weight_gradient(self, x: Array, dy: Array) -> NDArray[np.float64]:
         patches = self.window.patches(x)
-        result: NDArray[np.float64] = np.empty(self.w_shape())
+        result: NDArray[np.float64] = np.zeros(self.w_shape())
         for into, out_of in self._groups():
-            result[out_of] = np.einsum("ncijrs,nkij->kcrs", patches[:, into], dy[:, out_of], optimize=True)
+            for some in self._some_images():
+                result[out_of] += np.einsum("ncijrs,nkij->kcrs", patches[some, into], dy[some, out_of], optimize=True)
         return result
+
+    def _some_images(self) -> list[slice]:
+        """All images in parts, because their windows are copied for a product."""
+        values = self.in_channels * int(np.prod(self.kernel_size)) * int(np.prod(self.window.out_size))
+        step = max(1, MOST_WINDOW_VALUES // values)
+        return [slice(first, first + step) for first in range(0, self.batch, step)]
 
     def _groups(self) -> list[tuple[slice, slice]]:
         """Channel slices (input, output) of every group."""

@@ -1,4 +1,4 @@
-"""Element types: their words, sizes and roundings, and how arrays of them lie in files. NumPy 1.23 and up.
+"""Element types: their words, sizes and roundings, and how arrays of them are stored in files. NumPy 1.23 and up.
 
 NumPy has no bfloat16: `ml_dtypes`, which comes with JAX and TensorFlow, adds it and is imported on first use only.
 """
@@ -32,7 +32,7 @@ def numpy_dtype(word: str) -> np.dtype[Any]:
     try:
         ml_dtypes = importlib.import_module("ml_dtypes")
     except ImportError as error:
-        raise SpecError(f"NumPy has no bfloat16 of its own and ml_dtypes is not installed: {_INSTALL}") from error
+        raise SpecError(f"NumPy has no bfloat16 and ml_dtypes is not installed: {_INSTALL}") from error
     dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
     return dtype
 
@@ -58,7 +58,7 @@ def tolerance(dtype: np.dtype[Any], reduction_length: int, rounding: str = "") -
 
     Rounding errors of a sum grow like the square root of its length; 8 leaves room for another summation
     order and a few-ulp exp or pow, and is far below the error of one forgotten term (about 1 / sqrt(terms)).
-    What is rounded more coarsely adds eps of its own whatever the length, since such errors are independent and their
+    Coarser rounding adds its own eps regardless of the length, since such errors are independent and their
     sum grows no faster than the result: a 16-bit result two, operands of each product (`rounding` tf32) four, because
     the largest of few sums may be small beside its terms.
     """

@@ -34,11 +34,6 @@ class Fields:
                 raise
             raise SpecError(f"{error}\n  {self.size_formula}") from None
 
-    @property
-    def label(self) -> str:
-        """What errors call this."""
-        raise NotImplementedError
-
     def check(self) -> None:
         """Raise SpecError, with the numbers, when the fields cannot go together."""
 

@@ -14,7 +14,6 @@ LAYOUT = axes.choice("NCHW", "NHWC")
 
 
 def image_shape(layout: str, batch: int, channels: int, size: Pair) -> tuple[int, ...]:
-    """Shape of a batch of images in the given layout."""
     return (batch, channels, *size) if layout == "NCHW" else (batch, *size, channels)
 
 

@@ -46,6 +46,9 @@ class MatMul(Spec):
         }
         return {**shapes, "bias": (self.n,)} if self.bias else shapes
 
+    def leading_input(self) -> tuple[str, int]:
+        return "a", int(self.transpose_a and self.batch == 1)
+
     def output_shape(self) -> tuple[int, ...]:
         return self._batched(self.m, self.n)
 
@@ -89,6 +92,8 @@ class MatMul(Spec):
             presets[f"mlp.solar.w{width}.layer3"] = _dense(1000, width // 2, 13 * width // 50)
         for maps in LENET_MAPS:
             presets[f"lenet.p{maps}.dense1"] = _dense(128, 75 * maps, 120)
+        presets["transformer.scores"] = MatMul(128, 128, 32, 32 * 8, transpose_b=True)
+        presets["transformer.values"] = MatMul(128, 32, 128, 32 * 8)
         presets["lenet.dense2"] = _dense(128, 120, 84)
         presets["lenet.dense3"] = _dense(128, 84, 10)
         presets["solar.dense"] = _dense(512, 33856, 128)

@@ -69,11 +69,11 @@ class Pool2d(Spec):
         return Window((self.height, self.width), self.kernel_size, self.stride, self.padding)
 
     def x_shape(self) -> tuple[int, ...]:
-        """Shape of the images that are pooled, whatever the direction."""
+        """Shape of the images that are pooled, for every direction."""
         return image_shape(self.layout, self.batch, self.channels, (self.height, self.width))
 
     def y_shape(self) -> tuple[int, ...]:
-        """Shape of the pooled images, whatever the direction."""
+        """Shape of the pooled images, for every direction."""
         return image_shape(self.layout, self.batch, self.channels, self.window.out_size)
 
     def derived_params(self) -> dict[str, int | float]:
@@ -152,31 +152,23 @@ class Pool2d(Spec):
     @classmethod
     def odd_shapes(cls) -> list[Spec]:
         shapes: tuple[dict[str, Any], ...] = (
-            {"height": 1, "width": 1, "kernel_size": 1, "stride": 1, "padding": 0},
+            {"height": 1, "width": 1, "kernel_size": 1},
             {"height": 5, "width": 7, "kernel_size": 3, "stride": 2, "padding": "same"},
             {"height": 8, "width": 8, "kernel_size": 3, "stride": 2, "padding": "same", "layout": "NHWC"},
-            {"height": 9, "width": 6, "kernel_size": 2, "stride": 2, "padding": 0},
-            {"height": 7, "width": 7, "kernel_size": 3, "stride": 1, "padding": 1, "dtype": "float64"},
-            {"height": 11, "width": 10, "kernel_size": 2, "stride": 3, "padding": 0},
+            {"height": 9, "width": 6, "kernel_size": 2, "stride": 2},
+            {"height": 7, "width": 7, "kernel_size": 3, "padding": 1, "dtype": "float64"},
+            {"height": 11, "width": 10, "kernel_size": 2, "stride": 3},
             {"height": 6, "width": 6, "kernel_size": "2x3", "stride": "1x2", "padding": "1x0x0x1"},
-            {"height": 7, "width": 7, "kernel_size": 7, "stride": 1, "padding": 0, "layout": "NHWC"},
+            {"height": 7, "width": 7, "kernel_size": 7, "layout": "NHWC"},
             {"height": 9, "width": 5, "kernel_size": 5, "stride": 5, "padding": 2},
             # More than half of the window is padding, yet no window is empty: several frameworks refuse this.
-            {"height": 5, "width": 6, "kernel_size": 3, "stride": 1, "padding": 2},
-            {"height": 3, "width": 17, "channels": 19, "kernel_size": "1x4", "stride": 1, "padding": "0x0x1x2"},
+            {"height": 5, "width": 6, "kernel_size": 3, "padding": 2},
+            {"height": 3, "width": 17, "channels": 19, "kernel_size": "1x4", "padding": "0x0x1x2"},
             # Few values in 16 bits: maxima that are equal are usual here.
             {"height": 9, "width": 8, "kernel_size": 3, "stride": 2, "padding": 1, "dtype": "float16"},
-            {
-                "height": 8,
-                "width": 9,
-                "kernel_size": 2,
-                "stride": 2,
-                "padding": 0,
-                "dtype": "bfloat16",
-                "layout": "NHWC",
-            },
+            {"height": 8, "width": 9, "kernel_size": 2, "stride": 2, "dtype": "bfloat16", "layout": "NHWC"},
         )
-        base = {"batch": 2, "channels": 3}
+        base = {"batch": 2, "channels": 3, "stride": 1, "padding": 0}
         return [
             Pool2d(**{**base, **shape, "mode": mode, "direction": direction})
             for direction in (FORWARD, INPUT_GRADIENT)

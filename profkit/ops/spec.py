@@ -27,10 +27,6 @@ class Spec(Fields):
     op: ClassVar[str] = ""
 
     @property
-    def label(self) -> str:
-        return self.op
-
-    @property
     def numpy_dtype(self) -> np.dtype[Any]:
         """The element type of every input and of the output."""
         return numpy_dtype(self.dtype_word)
@@ -46,8 +42,19 @@ class Spec(Fields):
         raise NotImplementedError
 
     def output_shape(self) -> tuple[int, ...]:
-        """Shape of the one output."""
         raise NotImplementedError
+
+    def leading_input(self) -> tuple[str, int]:
+        """The input, and its axis, whose slices belong to those of the output's first axis."""
+        return next(iter(self.input_shapes())), 0
+
+    def has_steep_inputs(self) -> bool:
+        """Whether slices of very different magnitude are a fair test: errors grow with them, and nothing saturates."""
+        return True
+
+    def growth_of_constants(self) -> float:
+        """How many times as large as constant inputs the terms are that cancel in the result."""
+        return 1.0
 
     def flops(self) -> int:
         """Floating-point operations of the textbook algorithm (a multiply-add counts two)."""
@@ -98,11 +105,10 @@ class Spec(Fields):
         return sum(map(math.prod, shapes)) * ITEM_BYTES[self.dtype_word]
 
     def output_bytes(self) -> int:
-        """Size of the output."""
         return math.prod(self.output_shape()) * ITEM_BYTES[self.dtype_word]
 
     def make_inputs(self, seed: int = 0) -> dict[str, Array]:
-        """The same seeded values, hence the same bytes, for every implementation."""
+        """The same seeded values, so the same bytes, for every implementation."""
         generator = np.random.default_rng(seed)
         return {name: random_normal(generator, shape, self.dtype_word) for name, shape in self.input_shapes().items()}
 
@@ -114,7 +120,7 @@ class Spec(Fields):
         return numbers | self.derived_params()
 
     def derived_params(self) -> dict[str, int | float]:
-        """What kernels need besides the fields, as the size of the output."""
+        """Values that kernels need in addition to the fields, such as the size of the output."""
         return {}
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,8 +17,6 @@ FORMULA = "out = (in + pad_before + pad_after - dilation*(kernel-1) - 1) // stri
 
 @dataclass(frozen=True)
 class Window:
-    """A filter sliding over a padded image."""
-
     size: Pair
     kernel: Pair
     stride: Pair
@@ -52,13 +50,11 @@ class Window:
 
     @property
     def padded_size(self) -> Pair:
-        """Height and width with the padding."""
         top, bottom, left, right = self.pads
         return self.size[0] + top + bottom, self.size[1] + left + right
 
     @property
     def out_size(self) -> Pair:
-        """Output height and width."""
         rows, columns = (
             (extent - dilation * (kernel - 1) - 1) // stride + 1
             for extent, kernel, stride, dilation in zip(self.padded_size, self.kernel, self.stride, self.dilation)
@@ -99,26 +95,27 @@ class Window:
         counts: NDArray[Any] = self.patches(np.ones((1, 1, *self.size))).sum(axis=(4, 5))[0, 0]
         return counts
 
-    def padded(self, images: NDArray[Any], value: float = 0.0) -> NDArray[Any]:
-        """NCHW images with the padding around them."""
-        return np.pad(images, self.pad_widths(), constant_values=value)
+    def padded(self, images: Any, value: float = 0.0, xp: Any = np) -> Any:
+        """NCHW images with their padding, the images themselves without padding; `xp`: NumPy or CuPy."""
+        return xp.pad(images, self.pad_widths(), constant_values=value) if any(self.pads) else images
 
     def padded_zeros(self, batch: int, channels: int) -> NDArray[np.float64]:
         """A zero image batch of the padded size, to scatter gradients into."""
         return np.zeros((batch, channels, *self.padded_size))
 
-    def unpadded(self, padded: NDArray[np.float64]) -> NDArray[np.float64]:
+    def unpadded(self, padded: Any, xp: Any = np) -> NDArray[Any]:
         """The image inside a padded one."""
         top, _, left, _ = self.pads
-        return np.ascontiguousarray(padded[:, :, top : top + self.size[0], left : left + self.size[1]])
+        image: NDArray[Any] = xp.ascontiguousarray(padded[:, :, top : top + self.size[0], left : left + self.size[1]])
+        return image
 
-    def patches(self, images: NDArray[Any], value: float = 0.0) -> NDArray[Any]:
-        """View [n, c, out_h, out_w, kernel_h, kernel_w] of NCHW images, padded with `value`."""
-        padded = self.padded(images, value)
+    def patches(self, images: Any, value: float = 0.0, xp: Any = np) -> Any:
+        """View [n, c, out_h, out_w, kernel_h, kernel_w] of NCHW images, padded with `value`, not to be written to."""
+        padded = self.padded(images, value, xp)
         n, c, h, w = padded.strides
         shape = (*padded.shape[:2], *self.out_size, *self.kernel)
         strides = (n, c, h * self.stride[0], w * self.stride[1], h * self.dilation[0], w * self.dilation[1])
-        return np.lib.stride_tricks.as_strided(padded, shape, strides, writeable=False)
+        return xp.lib.stride_tricks.as_strided(padded, shape, strides)
 
     def taps(self, padded: NDArray[Any]) -> Iterator[tuple[Pair, NDArray[Any]]]:
         """For each filter tap (r, s), the view of a padded NCHW image that it meets, one element per output."""

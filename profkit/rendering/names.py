@@ -10,7 +10,10 @@ from rich.cells import cell_len, chop_cells
 
 from profkit.measurement.result import Cell
 from profkit.ops import presets_for
+from profkit.ops.keys import parts_of
 from profkit.ops.spec import Spec
+from profkit.rendering.quantities import ABSENT, plural
+from profkit.rendering.terminal import visible
 
 # A default that says "nothing special"; a field that holds it is left out of a title.
 _NEUTRAL = frozenset({"0", "1", "no", "none", "forward", "NCHW", "-1"})
@@ -19,7 +22,7 @@ ELLIPSIS = "…"
 
 def short_keys(keys: Iterable[str]) -> dict[str, str]:
     """Each key without the operator and without `/cpu`, unless two would become equal."""
-    names = {key: _without_shared(key) for key in keys}
+    names = {key: parts_of(key).short for key in keys}
     times_used = Counter(names.values())
     return {key: name if times_used[name] == 1 else key for key, name in names.items()}
 
@@ -51,7 +54,7 @@ def preset_name(spec: Spec) -> str:
 
 
 def cell_words(cell: Cell) -> dict[str, str]:
-    """Everything that can tell two cells of one run apart."""
+    """Everything that can distinguish two cells of one run."""
     conditions = {"threads": str(cell.threads), "cache": cell.cache, "output": cell.output}
     return {"op": cell.spec.op, **cell.spec.words(), **conditions}
 
@@ -59,7 +62,13 @@ def cell_words(cell: Cell) -> dict[str, str]:
 def conditions_text(cell: Cell) -> str:
     """How a cell was measured: `2 threads, hot cache`."""
     output = ", reused output" if cell.output == "reused" else ""
-    return f"{cell.threads} thread{'' if cell.threads == 1 else 's'}, {cell.cache} cache{output}"
+    return f"{plural(cell.threads, 'thread')}, {cell.cache} cache{output}"
+
+
+def difference_lines(differences: Iterable[tuple[str, str, str]], is_unfair: bool) -> list[str]:
+    """Name, a's value and b's of what else differs between two captures or results; `is_unfair`: as warnings."""
+    start = "warning: " if is_unfair else ""
+    return [f"{start}{name} differs: a {visible(a) or ABSENT}, b {visible(b) or ABSENT}" for name, a, b in differences]
 
 
 def swept_axes(cells: Sequence[Cell]) -> list[str]:
@@ -69,17 +78,9 @@ def swept_axes(cells: Sequence[Cell]) -> list[str]:
     return [name for name in names if len({words.get(name) for words in described}) > 1]
 
 
-def _without_shared(key: str) -> str:
-    parts = key.split("/")
-    if len(parts) < 3:
-        return key
-    kept = parts[1:2] + ([] if parts[2] == "cpu" else parts[2:3]) + parts[3:]
-    return "/".join(kept)
-
-
 def cut_middle(text: str, width: int) -> str:
-    """The text in at most so many cells; what is too long loses its middle."""
-    if cell_len(text) <= width:
+    """The text in at most this number of cells; what is too long loses its middle."""
+    if (len(text) if text.isascii() else cell_len(text)) <= width:
         return text
     if width <= 1:
         return ELLIPSIS[:width]

@@ -1,4 +1,4 @@
-"""Showing how far a run is: Progress states in, one line on a terminal, in a notebook or in a log out.
+"""Progress display: Progress states in, one line on a terminal, in a notebook or in a log out.
 
 Nothing here runs between the calls: a thread that redraws would disturb what is being timed.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from html import escape
-from types import TracebackType
 from typing import Any, Protocol, TextIO
 
-from profkit.measurement.progress import Progress
+from profkit.measurement.progress import Progress, Watcher, ignore_progress
 from profkit.rendering.terminal import can_redraw, stream_width, takes_styles, visible
 
 QUIET_S = 2.0
@@ -36,14 +36,11 @@ def overall_fraction(progress: Progress) -> float:
 
 
 def progress_text(progress: Progress) -> str:
-    """Where the run is, in words."""
     cell = f"{progress.cell + 1}/{progress.cells} " if progress.cells > 1 else ""
     return f"{cell}{progress.phase}: {progress.text}" if progress.text else f"{cell}{progress.phase}"
 
 
 class Display(Protocol):
-    """Where progress is drawn."""
-
     redraw_s: float
 
     def show(self, fraction: float, text: str) -> None: ...
@@ -72,21 +69,9 @@ class ProgressWatcher:
         self._drawn_s = now
         self._display.show(self._furthest, visible(progress_text(progress)))
 
-    def close(self) -> None:
-        """Take the display away."""
-        self._display.close()
-
-    def __enter__(self) -> ProgressWatcher:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 class TerminalDisplay:
-    """A rich progress bar, redrawn only when told, gone when closed."""
+    """A rich progress bar, redrawn only on request, removed when closed."""
 
     redraw_s = REDRAW_S
 
@@ -132,18 +117,6 @@ class PlainDisplay:
         pass
 
 
-class NoDisplay:
-    """For whoever wants no progress."""
-
-    redraw_s = float("inf")
-
-    def show(self, fraction: float, text: str) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
 class NotebookDisplay:
     """An HTML progress element that is updated in place; needs IPython only, no widgets."""
 
@@ -166,15 +139,18 @@ class NotebookDisplay:
             self._handle.update(self._html(""))
 
 
-def show_progress(stream: TextIO | None = None, is_quiet: bool = False) -> ProgressWatcher:
-    """The watcher that fits where this process runs (notebook, terminal, log), to be used in a `with`."""
+@contextmanager
+def show_progress(stream: TextIO | None = None, is_quiet: bool = False) -> Iterator[Watcher]:
+    """The watcher that fits where this process runs (notebook, terminal, log)."""
     if is_quiet:
-        return ProgressWatcher(NoDisplay())
+        yield ignore_progress
+        return
     stream = sys.stderr if stream is None else stream
-    notebook = _notebook_display()
-    if notebook is not None:
-        return ProgressWatcher(notebook)
-    return ProgressWatcher(TerminalDisplay(stream) if can_redraw(stream) else PlainDisplay(stream))
+    display: Display = _notebook_display() or (TerminalDisplay(stream) if can_redraw(stream) else PlainDisplay(stream))
+    try:
+        yield ProgressWatcher(display)
+    finally:
+        display.close()
 
 
 def _notebook_display() -> NotebookDisplay | None:

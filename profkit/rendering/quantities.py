@@ -15,7 +15,7 @@ _BYTE_UNITS = ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB"),
 _RATE_UNITS = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 
 _SECONDS = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0}
-# K, KiB and kB are one: memory is counted in powers of two, whatever is typed.
+# K, KiB and kB are one: memory is counted in powers of two in any case.
 _BYTES = {"": 1.0, "b": 1.0} | {
     f"{letter}{tail}": 1024.0**power for power, letter in enumerate("kmgt", start=1) for tail in ("", "b", "ib")
 }
@@ -23,7 +23,7 @@ _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)")
 
 
 def number_text(value: float | None, digits: int = 3) -> str:
-    """A plain number with so many significant digits, never fewer than its whole part: 1234, 56.7, 0.0891."""
+    """A plain number with this number of significant digits, never fewer than its whole part: 1234, 56.7, 0.0891."""
     if value is None:
         return ABSENT
     if not math.isfinite(value):
@@ -88,12 +88,12 @@ def ratio_interval_text(ratio: float | None, low: float | None, high: float | No
 
 
 def _end_text(value: float, text: Callable[[float], str] = number_text) -> str:
-    """An end of an interval; of one that is all but unknown the order is enough: 8.2e7, 1.3e-4."""
+    """An end of an interval; for a nearly unknown one the order of magnitude is enough: 8.2e7, 1.3e-4."""
     return text(value) if 1e-3 <= value < 1e5 else error_text(value).replace("+", "")
 
 
 def error_text(value: float | None) -> str:
-    """An error's size; two digits are all that it has: 2.1e-7."""
+    """An error's size; with two digits: 2.1e-7."""
     return ABSENT if value is None else "0" if value == 0 else f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e+")
 
 
@@ -138,8 +138,20 @@ def _scaled(value: float | None, units: tuple[tuple[float, str], ...], step: flo
         return str(value)
     for factor, unit in units:
         scaled = value / factor
-        # 999.96 must become 1.000 of the next unit, hence the comparison as printed (1024 rounded to three digits
+        # 999.96 must become 1.000 of the next unit, so the printed value is compared (1024 rounded to three digits
         # would be 1020, but is printed in full).
         if abs(float(number_text(scaled, digits))) < step or unit == units[-1][1]:
             break
     return f"{number_text(scaled, digits)} {unit}"
+
+
+def count_text(value: float | None) -> str:
+    """A count with separators: 1,234,567; a mean of counts may have a fraction: 2.5."""
+    if value is None:
+        return ABSENT
+    return f"{value:,.0f}" if value == round(value) else number_text(value)
+
+
+def plural(count: float | None, one: str, many: str = "") -> str:
+    """A count with its noun: 1 thread, 2 processes."""
+    return f"{count_text(count)} {one if count == 1 else many or one + 's'}"

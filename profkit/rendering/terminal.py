@@ -1,14 +1,15 @@
-"""What a stream takes: which signs, how wide a line, which colours. Everything that is printed passes `visible`."""
+"""What a stream supports: characters, width, colours. Everything that is printed passes `visible`."""
 
 from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from contextlib import suppress
 from typing import TextIO
 
 LINES = "\n\t"
-"""What texts of several lines may hold beside printable signs."""
+"""What texts of several lines may contain besides printable characters."""
 PLAIN_WIDTH = 100
 LEAST_WIDTH = 20
 _ASCII = str.maketrans({"µ": "u", "±": "~", "…": "~", "─": "-", "\u2013": "-", "✓": "+", "✗": "x", "→": "->"})
@@ -41,7 +42,7 @@ def can_redraw(stream: TextIO) -> bool:
 
 
 def visible(text: str, keeps: str = "") -> str:
-    """The text with everything escaped that could move the cursor, hide, or turn text around, but for `keeps`."""
+    """The text, with all that could move the cursor, hide text or reverse its direction escaped, except `keeps`."""
     if text.isprintable():
         return text
     return "".join(
@@ -56,8 +57,33 @@ def say(text: str = "", stream: TextIO | None = None) -> None:
     out.flush()
 
 
+def wrapped(text: str) -> str:
+    """A message in lines of at most 100 columns, or the terminal's width; its own line breaks are kept."""
+    width = min(PLAIN_WIDTH, stream_width(sys.stderr))
+    return "\n".join(wrapped_line(line, width) for line in visible(text, LINES).splitlines())
+
+
+def wrapped_line(line: str, width: int) -> str:
+    """One line as several, the further ones indented."""
+    indent = line[: len(line) - len(line.lstrip())] + "  "
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def tell(text: str) -> None:
+    """A remark beside the result, on standard error."""
+    say(wrapped(text), sys.stderr)
+
+
+def abandon_stdout() -> None:
+    """Discard all further output, including the interpreter's last flush."""
+    with suppress(OSError, ValueError):
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, sys.stdout.fileno())
+        os.close(descriptor)
+
+
 def encodable(text: str, stream: TextIO) -> str:
-    """The text with signs that the stream's encoding lacks written in ASCII."""
+    """The text with characters that the stream's encoding lacks replaced by ASCII."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from types import TracebackType
 
 from profkit.frameworks.adapter import Implementation
 from profkit.measurement.cores import usable_cpus
@@ -45,7 +44,7 @@ class TimeLimit:
         return left
 
     def over(self) -> WorkerFailure:
-        """What is told of all that was not run."""
+        """The message for all checks that were not run."""
         return WorkerFailure(OUT_OF_TIME, f"the {self.all_s:g} s of a selftest were over (--full has no limit)")
 
 
@@ -95,22 +94,13 @@ class CheckProcess:
             raise self._limit.over() if failure.status == "timeout" and left_s < limit_s else failure from None
 
     def _classified(self, failure: WorkerFailure, request: Message) -> WorkerFailure:
-        """A CPU kernel that finds no memory asked for too much: its shapes are small. Unless the system had none."""
+        """A CPU kernel that runs out of memory requested too much for its small shapes, unless the system had none."""
         if failure.status != "oom" or request["do"] != "run_kernel" or self._uses_device:
             return failure
         is_short = oom_kills() > self._oom_kills
         return failure if is_short else WorkerFailure("crashed", f"{failure.reason}, though the system has memory")
 
     def close(self) -> None:
-        """End it."""
         if self._worker is not None:
             self._worker.kill()
             self._worker = None
-
-    def __enter__(self) -> CheckProcess:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -1,5 +1,5 @@
 """What the selftest records on a CUDA device: `python -m profkit.selftests.cuda_program` does a known number of
-everything, each in a range of its own. It ends by itself after LONGEST_S, whatever hangs."""
+everything, each in a separate range. It ends after LONGEST_S in any case."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ UPLOAD_RANGE, DOWNLOAD_RANGE, FILL_RANGE = "selftest uploads", "selftest downloa
 
 
 def main() -> int:
-    """Do everything."""
     signal.alarm(LONGEST_S)
     cuda = cuda_module()
     cuda.use_device(ORDINAL)
@@ -33,7 +32,11 @@ def main() -> int:
     for part in memory:
         part.upload(np.zeros(size, np.uint8))
     call = cuda.bind(KEY, spec.params(), memory[:2], memory[2], None, stream.handle)
-    timer, data, host = cuda.DeviceTimer(stream.handle, GIVE_UP_AFTER_S), cuda.DeviceMemory(COPY_BYTES), _host_bytes()
+    timer, data, host = (
+        cuda.DeviceTimer(stream.handle, GIVE_UP_AFTER_S),
+        cuda.DeviceMemory(COPY_BYTES),
+        np.zeros(COPY_BYTES, np.uint8),
+    )
     call()  # the first launch loads the module
     cuda.synchronize(stream.handle)
     with profkit.scope(LAUNCH_RANGE):
@@ -62,10 +65,6 @@ def main() -> int:
         del held[:RELEASES]
     sys.stdout.write("{}\n")
     return 0
-
-
-def _host_bytes() -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    return np.zeros(COPY_BYTES, np.uint8)
 
 
 if __name__ == "__main__":

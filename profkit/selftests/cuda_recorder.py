@@ -10,16 +10,14 @@ from profkit.capture.cupti_finding import find_cupti
 from profkit.capture.device_warnings import UNKNOWN_KINDS
 from profkit.capture.schema import NONE, ActivityKind, Capture, CopyDirection
 from profkit.selftests import cuda_program as program
-from profkit.selftests.conservation import check_device_conservation
-from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, Finding
-from profkit.selftests.recorded import compared, count, record_program, rows_named
+from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, CheckResult
+from profkit.selftests.recorded import check_device_conservation, compared, count, rows_named, run_recorded
 
 NAMES = ("launches", "copies", "device memory", "clock of the device", "whole capture", "conservation")
 
 
-def check(setting: CheckContext) -> list[Finding]:
-    """Record a small program and compare."""
-    capture, _ = record_program("profkit.selftests.cuda_program", setting.folder, setting.limit_s)
+def check(setting: CheckContext) -> list[CheckResult]:
+    capture, _ = run_recorded("profkit.selftests.cuda_program", setting.folder, setting.limit_s)
     if not capture.has_device:
         return _nothing_recorded(capture)
     return [
@@ -32,15 +30,15 @@ def check(setting: CheckContext) -> list[Finding]:
     ]
 
 
-def _nothing_recorded(capture: Capture) -> list[Finding]:
+def _nothing_recorded(capture: Capture) -> list[CheckResult]:
     """Where CUPTI cannot be used that is not proven, with its reason; where it could, it is wrong."""
     found = find_cupti()
     is_refused = not found.is_usable or any("the GPU is not recorded" in warning for warning in capture.warnings)
     reason = "; ".join(capture.warnings) or found.reason or "CUPTI recorded nothing of a program that used the device"
-    return [Finding(name, NOT_PROVEN if is_refused else WRONG, reason) for name in NAMES]
+    return [CheckResult(name, NOT_PROVEN if is_refused else WRONG, reason) for name in NAMES]
 
 
-def _launches(capture: Capture) -> Finding:
+def _launches(capture: Capture) -> CheckResult:
     kernels = _activities(capture, program.LAUNCH_RANGE, ActivityKind.KERNEL)
     calls = capture.activities.call[kernels]
     launches = _in_ranges(capture, capture.calls.range, program.LAUNCH_RANGE) & _is_launch(capture)
@@ -50,13 +48,13 @@ def _launches(capture: Capture) -> Finding:
         {
             "launches": (program.LAUNCHES, count(launches)),
             "kernels": (program.LAUNCHES, len(kernels)),
-            "kernels with a launch of their own": (program.LAUNCHES, len(np.unique(calls[calls != NONE]))),
+            "kernels with their own launch": (program.LAUNCHES, len(np.unique(calls[calls != NONE]))),
             "holding kernels": (program.HOLDS, len(holding)),
         },
     )
 
 
-def _copies(capture: Capture) -> Finding:
+def _copies(capture: Capture) -> CheckResult:
     up = _copies_of(capture, program.UPLOAD_RANGE, CopyDirection.HOST_TO_DEVICE)
     down = _copies_of(capture, program.DOWNLOAD_RANGE, CopyDirection.DEVICE_TO_HOST)
     fills = _activities(capture, program.FILL_RANGE, ActivityKind.SET)
@@ -71,9 +69,9 @@ def _copies(capture: Capture) -> Finding:
     return compared("copies", counts)
 
 
-def _memory(capture: Capture) -> Finding:
+def _memory(capture: Capture) -> CheckResult:
     if not len(capture.memory_events):
-        return Finding("device memory", NOT_PROVEN, "CUPTI recorded no memory here")
+        return CheckResult("device memory", NOT_PROVEN, "CUPTI recorded no memory here")
     sizes = capture.memory_events.bytes[_in_ranges(capture, capture.memory_events.range, program.MEMORY_RANGE)]
     return compared(
         "device memory",
@@ -86,7 +84,7 @@ def _memory(capture: Capture) -> Finding:
     )
 
 
-def _clock(capture: Capture) -> Finding:
+def _clock(capture: Capture) -> CheckResult:
     """No kernel begins before its launch does, and none ends before it begins."""
     work = capture.activities
     known = np.flatnonzero((work.kind == ActivityKind.KERNEL) & (work.call != NONE))
@@ -98,23 +96,23 @@ def _clock(capture: Capture) -> Finding:
     if backwards or worst_ns > error_ns:
         text = f"a kernel begins {worst_ns:,} ns before its launch, the clock's error is {error_ns:,} ns"
         text = f"{backwards} activities end before they begin" if backwards else text
-        return Finding("clock of the device", WRONG, text, numbers)
+        return CheckResult("clock of the device", WRONG, text, numbers)
     if not len(known):
-        return Finding("clock of the device", NOT_PROVEN, "no kernel has a launch of its own", numbers)
+        return CheckResult("clock of the device", NOT_PROVEN, "no kernel has its own launch", numbers)
     text = f"each of {len(known)} kernels begins after its launch; the clocks differ by at most {error_ns:,} ns"
-    return Finding("clock of the device", PROVEN, text, numbers)
+    return CheckResult("clock of the device", PROVEN, text, numbers)
 
 
-def _losses(capture: Capture) -> Finding:
+def _losses(capture: Capture) -> CheckResult:
     notes = [warning for warning in capture.warnings if warning.endswith(UNKNOWN_KINDS)]
     losses = [warning for warning in capture.warnings if warning not in notes]
     troubles = [*([f"CUPTI lost {capture.losses.device} records"] if capture.losses.device else []), *losses]
     numbers = {"dropped": capture.losses.device, "facts": dict(capture.facts)}
     if troubles:
-        return Finding("whole capture", WRONG, "; ".join(troubles), numbers)
+        return CheckResult("whole capture", WRONG, "; ".join(troubles), numbers)
     if notes:
-        return Finding("whole capture", NOT_PROVEN, "; ".join(notes), numbers)
-    return Finding("whole capture", PROVEN, "no record was lost", numbers)
+        return CheckResult("whole capture", NOT_PROVEN, "; ".join(notes), numbers)
+    return CheckResult("whole capture", PROVEN, "no record was lost", numbers)
 
 
 def _in_ranges(capture: Capture, column: Any, name: str) -> Any:

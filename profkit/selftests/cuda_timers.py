@@ -21,7 +21,7 @@ from profkit.measurement.device.kernel_time import kernel_ns_per_call
 from profkit.measurement.device.timing import EventStopwatch, open_stopwatch
 from profkit.ops.matmul import MatMul
 from profkit.rendering.quantities import time_text
-from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, Finding
+from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, CheckResult
 from profkit.selftests.host_peaks import BUSY
 
 LONG_NS = 1e6
@@ -30,7 +30,7 @@ LARGEST = 8192
 SAMPLES, CALLS = 7, 10
 TRIES = 3
 LEAST_S = 1.0
-"""Of a comparison: whether others use the processors cannot be told of a shorter time."""
+"""Of a comparison: in a shorter time, load by other programs cannot be detected."""
 PAUSE_S = 0.05
 NEAR, FAR = 1.1, 1.5
 """Two clocks agree to the first, disagree beyond the second; between them nothing is decided."""
@@ -40,8 +40,7 @@ WAIT_NS = 50_000.0
 """Launching a kernel and waiting for it add less than this to its time."""
 
 
-def check(setting: CheckContext) -> list[Finding]:
-    """Time one call by each of them."""
+def check(setting: CheckContext) -> list[CheckResult]:
     prepared, stopwatch, title, _ = long_call()
     path = os.path.join(setting.folder, "timers.profkit")
     return [
@@ -53,9 +52,9 @@ def check(setting: CheckContext) -> list[Finding]:
     ]
 
 
-def _repeated(look: Callable[[], Finding]) -> Finding:
+def _repeated(look: Callable[[], CheckResult]) -> CheckResult:
     """A disturbed comparison is made again; clocks that disagree do so every time."""
-    found: list[Finding] = []
+    found: list[CheckResult] = []
     while len(found) < TRIES and PROVEN not in [finding.status for finding in found]:
         found.append(look())
     return min(found, key=lambda finding: (PROVEN, NOT_PROVEN, WRONG).index(finding.status))
@@ -82,7 +81,7 @@ def _product(size: int) -> tuple[Prepared, str]:
     return adapter.prepare(row, spec, inputs, Conditions(tuned=False)), f"{row.key} of {size} x {size} x {size}"
 
 
-def _hold(stopwatch: EventStopwatch) -> Finding:
+def _hold(stopwatch: EventStopwatch) -> CheckResult:
     """A pause of the host is between the events only when nothing holds the stream."""
     held_ns, gave_up = _paused(stopwatch, is_held=True)
     free_ns, _ = _paused(stopwatch, is_held=False)
@@ -90,7 +89,7 @@ def _hold(stopwatch: EventStopwatch) -> Finding:
     seen = f"{time_text(free_ns)} between events, {time_text(held_ns)} behind a holding kernel"
     text = f"a pause of {1e3 * PAUSE_S:g} ms: {seen}"
     is_right = free_ns * NEAR >= PAUSE_S * 1e9 and held_ns <= free_ns - PAUSE_S * 1e9 / 2 and not gave_up
-    return Finding("holding kernel", PROVEN if is_right else WRONG, text, numbers)
+    return CheckResult("holding kernel", PROVEN if is_right else WRONG, text, numbers)
 
 
 def _paused(stopwatch: EventStopwatch, is_held: bool) -> tuple[float, bool]:
@@ -108,8 +107,7 @@ def _paused(stopwatch: EventStopwatch, is_held: bool) -> tuple[float, bool]:
     return timer.finish()
 
 
-def _linear(stopwatch: EventStopwatch) -> Finding:
-    """Twice as many calls take twice as long."""
+def _linear(stopwatch: EventStopwatch) -> CheckResult:
     before = _processors()
     single_ns, double_ns = _in_turns(lambda: stopwatch.once(CALLS, False), lambda: stopwatch.once(2 * CALLS, False))
     numbers = {"calls": CALLS, "ns": CALLS * single_ns, "of_twice_as_many_ns": 2 * CALLS * double_ns}
@@ -119,7 +117,7 @@ def _linear(stopwatch: EventStopwatch) -> Finding:
     return judge_clocks("events of more calls", text, apart, numbers, _is_busy(before))
 
 
-def _wall(prepared: Prepared, stopwatch: EventStopwatch, title: str) -> Finding:
+def _wall(prepared: Prepared, stopwatch: EventStopwatch, title: str) -> CheckResult:
     before = _processors()
     call_ns, wall_ns = _in_turns(lambda: stopwatch.once(1, False), lambda: stopwatch.waited(prepared.call, False))
     numbers = {"events_ns": call_ns, "wall_ns": wall_ns}
@@ -128,7 +126,7 @@ def _wall(prepared: Prepared, stopwatch: EventStopwatch, title: str) -> Finding:
     return judge_clocks("events and wall clock", text, ratio, numbers, _is_busy(before))
 
 
-def _kernels(prepared: Prepared, stopwatch: EventStopwatch, title: str, path: str) -> Finding:
+def _kernels(prepared: Prepared, stopwatch: EventStopwatch, title: str, path: str) -> CheckResult:
     name, before = "events and CUPTI", _processors()
     try:
         (first_ns,) = _in_turns(lambda: stopwatch.once(1, False))
@@ -137,24 +135,24 @@ def _kernels(prepared: Prepared, stopwatch: EventStopwatch, title: str, path: st
             lambda: stopwatch.once(1, False), lambda: kernel_ns_per_call(prepared.call, path, calls=1), least_s=0.0
         )
     except UnavailableError as error:
-        return Finding(name, NOT_PROVEN, str(error))
+        return CheckResult(name, NOT_PROVEN, str(error))
     call_ns = min(first_ns, later_ns)
     numbers = {"events_ns": call_ns, "kernel_ns": kernel_ns}
     text = f"{title}: {time_text(call_ns)} by events, {time_text(kernel_ns)} in kernels by CUPTI"
     return judge_clocks(name, text, _without(LAUNCH_NS, call_ns, kernel_ns), numbers, _is_busy(before))
 
 
-def judge_clocks(name: str, text: str, ratio: float, numbers: dict[str, float], is_busy: bool) -> Finding:
+def judge_clocks(name: str, text: str, ratio: float, numbers: dict[str, float], is_busy: bool) -> CheckResult:
     """Two times of the same work; `ratio`: of the one around to the one inside, which a busy host only makes larger."""
     if 1 / NEAR <= ratio <= NEAR:
-        return Finding(name, PROVEN, text, numbers)
+        return CheckResult(name, PROVEN, text, numbers)
     if ratio < 1 / FAR:
-        return Finding(name, WRONG, f"{text}: the part is longer than the whole", numbers)
+        return CheckResult(name, WRONG, f"{text}: the part is longer than the whole", numbers)
     if is_busy:
-        return Finding(name, NOT_PROVEN, f"{text}: the host was too busy to compare", numbers)
+        return CheckResult(name, NOT_PROVEN, f"{text}: the host was too busy to compare", numbers)
     if ratio > FAR:
-        return Finding(name, WRONG, f"{text}: these clocks disagree", numbers)
-    return Finding(name, NOT_PROVEN, f"{text}: more than noise, less than a wrong clock", numbers)
+        return CheckResult(name, WRONG, f"{text}: these clocks disagree", numbers)
+    return CheckResult(name, NOT_PROVEN, f"{text}: more than noise, less than a wrong clock", numbers)
 
 
 def _in_turns(*looks: Callable[[], float], least_s: float | None = None) -> list[float]:

@@ -14,9 +14,7 @@ PROVEN, NOT_PROVEN, WRONG = "proven", "not proven", "wrong"
 
 
 @dataclass
-class Finding:
-    """One check."""
-
+class CheckResult:
     name: str
     status: str
     detail: str
@@ -30,8 +28,6 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckContext:
-    """What a part's `check` is given."""
-
     folder: str
     """For captures."""
     limit_s: float
@@ -83,8 +79,6 @@ class KernelProof:
 
 @dataclass
 class SelftestReport:
-    """The whole selftest."""
-
     environment: dict[str, Any]
     is_full: bool
     only: list[str]
@@ -95,7 +89,7 @@ class SelftestReport:
     cuda: dict[str, str] = field(default_factory=dict)
     """Versions of the driver and of the runtime."""
     kernels: list[KernelProof] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[CheckResult] = field(default_factory=list)
     devices: list[dict[str, Any]] = field(default_factory=list)
     """Facts of the CUDA devices."""
     seconds: float = 0.0
@@ -103,16 +97,13 @@ class SelftestReport:
 
     @property
     def statuses(self) -> list[str]:
-        """Of all kernels and checks."""
         return [*(proof.status for proof in self.kernels), *(finding.status for finding in self.findings)]
 
     @property
     def is_wrong(self) -> bool:
-        """Whether anything is."""
         return WRONG in self.statuses
 
     def count(self, status: str) -> int:
-        """How many kernels and checks have this status."""
         return self.statuses.count(status)
 
     def to_dict(self) -> dict[str, Any]:

@@ -21,8 +21,6 @@ ALL_BITS = 0xFF
 
 
 class HostMemory:
-    """Guards before and behind."""
-
     def __init__(self, size_bytes: int) -> None:
         self.whole = aligned_empty((size_bytes + 2 * GUARD_BYTES,), np.uint8)
         self.inner: Array = self.whole[GUARD_BYTES : GUARD_BYTES + size_bytes]
@@ -34,7 +32,6 @@ class HostMemory:
         self.inner.fill(ALL_BITS)
 
     def is_intact(self) -> bool:
-        """Whether nothing was written outside."""
         return bool(np.all(self.whole[:GUARD_BYTES] == GUARD) and np.all(self.whole[-GUARD_BYTES:] == GUARD))
 
 
@@ -53,7 +50,6 @@ class GuardedDeviceMemory:
         cuda_module().synchronize(0)
 
     def is_intact(self) -> bool:
-        """Whether nothing was written behind."""
         found = np.empty_like(self._spoiled)
         self.inner.download(found)
         return bool(np.all(found[-GUARD_BYTES:] == GUARD))
@@ -66,7 +62,6 @@ class Guards:
         self.memory: dict[str, HostMemory | GuardedDeviceMemory] = {}
 
     def fill_with_nan(self) -> None:
-        """Before each call."""
         for memory in self.memory.values():
             memory.fill_with_nan()
 
@@ -81,13 +76,11 @@ class GuardedNative(Guards, NativeAdapter):
     """CPU kernels; for one `prepare`."""
 
     def new_output(self, spec: Spec) -> Array:
-        """Of the spec's type and shape."""
         memory = self.memory["output"] = HostMemory(spec.output_bytes())
         output: Array = memory.inner.view(spec.numpy_dtype).reshape(spec.output_shape())
         return output
 
     def new_workspace(self, size_bytes: int) -> Array:
-        """Bytes."""
         memory = self.memory["workspace"] = HostMemory(size_bytes)
         return memory.inner
 
@@ -109,5 +102,4 @@ class GuardedNativeCuda(Guards, NativeCudaAdapter):
 
 
 def guarded_adapter(name: str) -> GuardedNative | GuardedNativeCuda:
-    """By the adapter's module name."""
     return GuardedNativeCuda() if name == "native_cuda" else GuardedNative()

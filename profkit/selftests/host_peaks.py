@@ -1,4 +1,8 @@
-"""The host's peaks: measured twice each, and against what kernels of this build reach."""
+"""The host's peaks: measured twice each, and against what kernels of this build reach.
+
+Devices' peaks are judged alike: only what no machine could do is wrong. What others who used the machine meanwhile may
+explain is not proven.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,45 @@ from profkit.measurement.cores import usable_cpus
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.matmul import MatMul
 from profkit.ops.spec import Spec
-from profkit.selftests.findings import CheckContext, Finding
-from profkit.selftests.rates import ABOVE, judge_peak, judge_rate
+from profkit.rendering.quantities import rate_text
+from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, CheckResult
+
+ALIKE = 1.25
+"""Two measurements of one peak differ by less where nothing disturbs them."""
+ABOVE = 1.1
+"""A rate may be above a peak by so much: both are measured, and clocks vary."""
+EXPLAINED = 3.0
+"""Beyond this a disturbance cannot explain it."""
+
+
+def judge_peak(name: str, unit: str, measured: list[float], excuse: str = "") -> CheckResult:
+    """Several measurements of one peak; `excuse`: why they may be too low."""
+    numbers = {"measured": measured}
+    shown = " and ".join(rate_text(value, unit) for value in measured)
+    if not all(0.0 < value < float("inf") for value in measured):
+        return CheckResult(name, WRONG, f"no rate: {shown}", numbers)
+    text = f"measured twice: {shown}"
+    if not excuse and max(measured) > ALIKE * min(measured):
+        excuse = "they differ by more than noise"
+    if excuse:
+        return CheckResult(name, NOT_PROVEN, f"{text}; {excuse}", numbers)
+    return CheckResult(name, PROVEN, text, numbers)
+
+
+def judge_rate(name: str, unit: str, rate: float, peak: float, of_what: str, excuse: str = "") -> CheckResult:
+    """What a kernel reaches cannot be above what the machine can do; `excuse`: why the peak may be too low."""
+    numbers = {"rate": rate, "peak": peak}
+    share = f"{100 * rate / peak:.3g} %" if peak > 0.0 else "more"
+    text = f"{of_what} reaches {rate_text(rate, unit)}, {share} of the peak {rate_text(peak, unit)}"
+    if rate <= ABOVE * peak:
+        return CheckResult(name, PROVEN, text, numbers)
+    if excuse and rate <= EXPLAINED * peak:
+        return CheckResult(name, NOT_PROVEN, f"{text}; {excuse}", numbers)
+    return CheckResult(name, WRONG, f"{text}: impossible", numbers)
+
 
 RATE_S = 1.0
-"""So long a kernel is called; its fastest call counts."""
+"""How long a kernel is called; its fastest call counts."""
 LEAST_BYTES, MOST_BYTES = 512 << 20, 1 << 30
 FAR_MORE = 8
 CACHED = "its data may be cached"
@@ -31,8 +69,7 @@ BUSY = 0.25
 """Share of the processors' time that others may have: a peak is the best of many short loops."""
 
 
-def check(setting: CheckContext) -> list[Finding]:
-    """Measure arithmetic and bandwidth."""
+def check(setting: CheckContext) -> list[CheckResult]:
     threads, products, copy = setting.threads, {"float32": 768, "float64": 512}, _large_copy()
     findings = []
     for dtype, size in products.items():
@@ -66,7 +103,7 @@ def _pair(
     amount: int,
     threads: int,
     other_excuse: str = "",
-) -> list[Finding]:
+) -> list[CheckResult]:
     """A peak, and a kernel's rate against it; a peak that was disturbed is measured again."""
     before = processor_use(os.getpid(), usable_cpus())
     measured = [measure(), measure()]

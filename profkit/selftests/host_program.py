@@ -1,6 +1,6 @@
 """What the selftest records: `python -m profkit.selftests.host_program` does a known number of everything.
 
-Prints what it did as JSON. It ends by itself after LONGEST_S, whatever hangs.
+Prints what it did as JSON. It ends after LONGEST_S in any case.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST_S = 60
 OUTER, INNER, MARKS, OF_THREAD, OF_CHILD, OF_NVTX = 40, 3, 25, 30, 20, 15
 """Ranges, ranges inside each of them, marks, ranges of a thread, of a child process, and through NVTX."""
 ALLOCATIONS, RELEASED, BYTES = 11, 6, 131_101
-"""Calls of malloc, of free, and the size of each; nothing else asks for exactly so much."""
+"""Calls of malloc, of free, and the size of each; nothing else allocates exactly this size."""
 ZEROED, ZEROED_BYTES = 5, 70_001
 MAPPINGS, MAPPED_BYTES = 3, 1_052_672
 CLOCK_READINGS, CLOCK_S = 5, 0.01
@@ -29,7 +29,6 @@ CHILD = "child"
 
 
 def main(words: list[str]) -> int:
-    """Do everything, or what the child does."""
     signal.alarm(LONGEST_S)
     if words == [CHILD]:
         _open_ranges("selftest child", OF_CHILD)

@@ -9,17 +9,15 @@ import numpy as np
 
 from profkit.capture.schema import NONE, AllocationCall, Capture, RangeKind
 from profkit.selftests import host_program as program
-from profkit.selftests.conservation import check_conservation
-from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, Finding
-from profkit.selftests.recorded import compared, count, record_program, rows_named
+from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, CheckResult
+from profkit.selftests.recorded import check_conservation, compared, count, rows_named, run_recorded
 
 CLOCK_NS, CLOCK_SHARE = 2_000, 1e-4
 """How far the recorder's clock may leave the wall clock: reading both takes time, and one is scaled to the other."""
 
 
-def check(setting: CheckContext) -> list[Finding]:
-    """Record a small program and compare."""
-    capture, did = record_program("profkit.selftests.host_program", setting.folder, setting.limit_s)
+def check(setting: CheckContext) -> list[CheckResult]:
+    capture, did = run_recorded("profkit.selftests.host_program", setting.folder, setting.limit_s)
     return [
         _ranges(capture),
         _nvtx(capture, did["has_nvtx"]),
@@ -30,7 +28,7 @@ def check(setting: CheckContext) -> list[Finding]:
     ]
 
 
-def _ranges(capture: Capture) -> Finding:
+def _ranges(capture: Capture) -> CheckResult:
     rows = {name: rows_named(capture, f"selftest {name}") for name in ("outer", "inner", "mark", "thread", "child")}
     ranges, process = capture.ranges, capture.threads.process[capture.ranges.thread]
     main = rows["outer"][0] if len(rows["outer"]) else 0
@@ -49,19 +47,19 @@ def _ranges(capture: Capture) -> Finding:
     )
 
 
-def _nvtx(capture: Capture, was_used: bool) -> Finding:
+def _nvtx(capture: Capture, was_used: bool) -> CheckResult:
     if not was_used:
         reason = 'the package nvtx is not installed: pip install "profkit[nvtx]"'
-        return Finding("NVTX ranges", NOT_PROVEN, reason)
+        return CheckResult("NVTX ranges", NOT_PROVEN, reason)
     return compared("NVTX ranges", {"ranges": (program.OF_NVTX, len(rows_named(capture, "selftest nvtx")))})
 
 
-def _memory(capture: Capture) -> list[Finding]:
-    """Each kind of allocation has a size that nobody else asks for."""
+def _memory(capture: Capture) -> list[CheckResult]:
+    """Each kind of allocation has a size that nothing else allocates."""
     table = capture.allocations
     if not len(table):
         reason = "LD_PRELOAD has no effect here: no allocation was recorded"
-        return [Finding(name, NOT_PROVEN, reason) for name in ("allocations", "mappings")]
+        return [CheckResult(name, NOT_PROVEN, reason) for name in ("allocations", "mappings")]
     of_malloc = _allocations_in(capture, "selftest allocations", AllocationCall.MALLOC, program.BYTES)
     of_calloc = _allocations_in(capture, "selftest allocations", AllocationCall.CALLOC, program.ZEROED_BYTES)
     of_mmap = _allocations_in(capture, "selftest mappings", AllocationCall.MMAP, program.MAPPED_BYTES)
@@ -79,8 +77,8 @@ def _memory(capture: Capture) -> list[Finding]:
     return [compared("allocations", allocations), compared("mappings", mappings)]
 
 
-def _clock(capture: Capture, readings: list[tuple[int, int]]) -> Finding:
-    """The wall clock was read inside and outside of each range: the recorder's duration must lie between."""
+def _clock(capture: Capture, readings: list[tuple[int, int]]) -> CheckResult:
+    """The wall clock was read inside and outside of each range: the recorder's duration must be between."""
     rows = rows_named(capture, "selftest clock")
     if len(rows) != len(readings):
         return compared("clock", {"ranges": (len(readings), len(rows))})
@@ -93,21 +91,21 @@ def _clock(capture: Capture, readings: list[tuple[int, int]]) -> Finding:
     clock = capture.processes[0].clock
     numbers = {"clock": clock, "recorded_ns": recorded, "wall_clock_ns": readings}
     if outside:
-        return Finding("clock", WRONG, f"{clock}: {'; '.join(outside)}", numbers)
+        return CheckResult("clock", WRONG, f"{clock}: {'; '.join(outside)}", numbers)
     text = f"{len(rows)} ranges by the recorder's clock ({clock}) last as long as by the wall clock"
-    return Finding("clock", PROVEN, text, numbers)
+    return CheckResult("clock", PROVEN, text, numbers)
 
 
 def _slack(duration_ns: int) -> float:
     return CLOCK_NS + CLOCK_SHARE * duration_ns
 
 
-def _losses(capture: Capture) -> Finding:
+def _losses(capture: Capture) -> CheckResult:
     numbers = asdict(capture.losses)
     troubles = [*([f"{capture.losses.records} records were lost"] if capture.losses.records else []), *capture.warnings]
     if troubles:
-        return Finding("whole capture", WRONG, "; ".join(troubles), numbers)
-    return Finding("whole capture", PROVEN, "no record was lost, and nothing is damaged", numbers)
+        return CheckResult("whole capture", WRONG, "; ".join(troubles), numbers)
+    return CheckResult("whole capture", PROVEN, "no record was lost, and nothing is damaged", numbers)
 
 
 def _allocations_in(capture: Capture, name: str, call: AllocationCall, size: int) -> Any:

@@ -18,9 +18,10 @@ from profkit.frameworks.native.tuned import tuning_text
 from profkit.measurement.tuner.tasks import TunedAdapter
 from profkit.measurement.workers.operator import checked_result
 from profkit.measurement.workers.protocol import Message
+from profkit.ops.keys import parts_of
 from profkit.ops.spec import Spec, max_error, tolerance
 from profkit.selftests.guarded import guarded_adapter
-from profkit.selftests.shapes import TUNED_FLOPS, shapes_of
+from profkit.selftests.kernels import TUNED_FLOPS, shapes_of
 
 KEPT_REFERENCES = 128
 CALLS = 2
@@ -50,19 +51,22 @@ def run_kernel(adapter: str, key: str, shape: int, is_full: bool, tuning: str, t
 
 
 def _row(adapter: str, key: str) -> Implementation:
-    rows = load_adapter(adapter).implementations(key.split("/")[0])
+    rows = load_adapter(adapter).implementations(parts_of(key).op)
     return next(row for row in rows if row.key == key)
 
 
 def _runs_of_shape(row: Implementation, spec: Spec, is_full: bool, threads: int) -> Message:
     adapter = cast(TunedAdapter, load_adapter(row.adapter))
     try:
-        refusal = adapter.supports(row, spec)
-        reason = refusal or _missing_type(spec)
-    except UnavailableError as error:
+        reason = refusal = adapter.supports(row, spec)
+        if not refusal:
+            spec.numpy_dtype  # noqa: B018 - bfloat16 needs a separate package
+    except (SpecError, UnavailableError) as error:
         refusal, reason = "", str(error)
     if reason:
-        is_taken_elsewhere = bool(refusal) and row.device != "cpu" and _is_usual(row, spec)
+        # Without attributes a usual CUDA device is assumed.
+        is_cuda = bool(refusal) and row.device != "cpu"
+        is_taken_elsewhere = is_cuda and not cuda_module().supports(kernel_key(row), spec.params(), {})
         return {"refused": reason, "is_taken_elsewhere": is_taken_elsewhere, "runs": []}
     offer: Message = {"refused": "", "is_taken_elsewhere": False}
     if row.device != "cpu":
@@ -73,11 +77,6 @@ def _runs_of_shape(row: Implementation, spec: Spec, is_full: bool, threads: int)
     return {**offer, "runs": [*runs, *((text, counts[-1]) for text in _tunings(row, spec, threads) if is_full)]}
 
 
-def _is_usual(row: Implementation, spec: Spec) -> bool:
-    """Whether a usual CUDA device takes it."""
-    return not cuda_module().supports(kernel_key(row), spec.params(), {})
-
-
 def _tunings(row: Implementation, spec: Spec, threads: int) -> list[str]:
     """Every size of blocks or configuration that a tuner could choose, one at a time."""
     if row.forms or (row.device == "cpu" and spec.flops() > TUNED_FLOPS):
@@ -85,15 +84,6 @@ def _tunings(row: Implementation, spec: Spec, threads: int) -> list[str]:
     adapter = cast(TunedAdapter, load_adapter(row.adapter))
     found = adapter.tunables(row, spec, threads)
     return [tuning_text({item["name"]: value}) for item in found for value in item["candidates"]]
-
-
-def _missing_type(spec: Spec) -> str:
-    """bfloat16 needs a package of its own."""
-    try:
-        spec.numpy_dtype  # noqa: B018 - the lookup is what is tried
-    except SpecError as error:
-        return str(error)
-    return ""
 
 
 @lru_cache(KEPT_REFERENCES)

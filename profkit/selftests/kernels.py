@@ -1,21 +1,38 @@
-"""Every kernel over its shapes against float64: the parent asks for one run at a time, so that it knows which one
-hung or ended its process, and goes on with the next kernel."""
+"""Every kernel over its shapes against float64: the parent requests one run at a time, so that it knows which one
+hung or ended its process, and continues with the next kernel."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from profkit.frameworks import load_adapter
 from profkit.frameworks.adapter import Implementation
+from profkit.frameworks.native.cuda import LACKING
 from profkit.frameworks.native.operators import kernel_key
 from profkit.measurement.workers.process import WorkerFailure
 from profkit.measurement.workers.protocol import Message
-from profkit.ops import SPECS
+from profkit.ops import SPECS, odd_specs, presets_for
 from profkit.ops.spec import Spec
 from profkit.selftests.check_process import CheckProcess, status_of
 from profkit.selftests.findings import PROVEN, WRONG, KernelProof
-from profkit.selftests.shapes import shapes_of
+
+MOST_FLOPS, MOST_BYTES = 3e8, 32 << 20
+"""Of presets: with more, the kernels that are written to be read, and float64, take seconds."""
+TUNED_FLOPS = 3e7
+"""Every block size is tried on shapes of at most so many."""
+
+
+@cache
+def shapes_of(op: str, is_full: bool) -> tuple[Spec, ...]:
+    """Odd, round and larger ones; `is_full` adds the layers of real networks."""
+    found = [*odd_specs(op), *SPECS[op].round_shapes(), *SPECS[op].larger_shapes()]
+    if is_full:
+        presets = presets_for(op).values()
+        found += [spec for spec in presets if spec.flops() <= MOST_FLOPS and spec.min_bytes() <= MOST_BYTES]
+    return tuple(dict.fromkeys(found))
+
 
 KernelProgress = Callable[[float, str], None]
 NAMED_REFUSALS = 2
@@ -23,11 +40,12 @@ NAMED_REFUSALS = 2
 
 def native_rows(adapter: str) -> list[Implementation]:
     """All rows of the compiled registry, forms of kernels included; instruction sets may differ in them."""
-    return [row for op in SPECS for row in load_adapter(adapter).implementations(op)]
+    rows = [row for op in SPECS for row in load_adapter(adapter).implementations(op)]
+    return [row for row in rows if LACKING not in row.options]
 
 
 def rows_here(process: CheckProcess, adapter: str) -> list[Implementation]:
-    """The rows that this process has; WorkerFailure when it does not tell."""
+    """The rows that this process has; WorkerFailure when it does not answer."""
     return [Implementation(**row) for row in process.ask({"do": "rows", "adapter": adapter})["rows"]]
 
 
@@ -72,11 +90,10 @@ def _prove(process: CheckProcess, row: Implementation, proof: KernelProof, threa
                 _fail(proof, failure, _run_text(shapes[number], tuning, count))
                 return
             proof.runs += 1
-            proof.take_error(
-                answer["max_error"], answer["tolerance"], {**answer["spec"], "tuning": tuning, "threads": count}
-            )
-            if not answer["max_error"] <= answer["tolerance"]:
-                error = f"error {answer['max_error']:.2g} exceeds the tolerance {answer['tolerance']:.2g}"
+            error, limit = answer["max_error"], answer["tolerance"]
+            proof.take_error(error, limit, {**answer["spec"], "tuning": tuning, "threads": count})
+            if not error <= limit:
+                error = f"error {error:.2g} exceeds the tolerance {limit:.2g}"
                 proof.status, proof.reason = WRONG, f"{error}: {_run_text(shapes[number], tuning, count)}"
                 return
         if shape["runs"]:
@@ -87,7 +104,7 @@ def _prove(process: CheckProcess, row: Implementation, proof: KernelProof, threa
 
 def _finish(proof: KernelProof) -> None:
     if not proof.runs:
-        # Forms of a kernel have further reasons of their own, and would need a line each.
+        # Forms of a kernel have additional reasons, and would need a line each.
         commonest = max(proof.refusals, key=proof.refusals.__getitem__, default="")
         proof.reason = f"it refuses all {proof.refused} shapes: {commonest}"
     elif proof.refused_here:

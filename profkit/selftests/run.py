@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -14,19 +15,18 @@ from typing import Any
 
 from profkit import _core
 from profkit.errors import UnavailableError, UsageError
-from profkit.frameworks.adapter import Implementation
 from profkit.frameworks.device_arrays import cuda_module
 from profkit.frameworks.machine import build_id
 from profkit.measurement.arrays import scratch_folder
 from profkit.measurement.cores import default_threads
 from profkit.measurement.environment import fingerprint
-from profkit.measurement.options import KEYS, SECONDS, option
+from profkit.measurement.options import KEYS, OPTIONS, SECONDS, option
 from profkit.measurement.progress import Progress, Watcher, ignore_progress
 from profkit.measurement.run import first_signal_interrupts
 from profkit.measurement.selection import matches
 from profkit.measurement.workers.process import WorkerFailure
 from profkit.selftests.check_process import CheckProcess, TimeLimit, status_of
-from profkit.selftests.findings import NOT_PROVEN, CheckContext, Finding, SelftestReport
+from profkit.selftests.findings import NOT_PROVEN, CheckContext, CheckResult, SelftestReport
 from profkit.selftests.kernels import native_rows, prove_kernels, rows_here
 
 FILE = "profkit-selftest.json"
@@ -42,15 +42,13 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 @dataclass(frozen=True)
 class SelftestOptions:
-    """What was asked for: the flags of the command."""
-
-    is_full: bool = option(False, "options", "more shapes and all block sizes; takes a few minutes", flag="full")
+    is_full: bool = option(False, OPTIONS, "more shapes and all block sizes; takes a few minutes", flag="full")
     only: Sequence[str] = option(
-        (), "options", "these parts or kernels: recorder, timers, peaks, cuda, conv2d", form=KEYS
+        (), OPTIONS, "these parts or kernels: recorder, timers, peaks, cuda, conv2d", form=KEYS
     )
-    json: str | None = option(None, "options", "where all of it is kept", shown=FILE)
-    timeout_s: float = option(20.0, "options", "longest run of one kernel", form=SECONDS)
-    quiet: bool = option(False, "options", "no progress")
+    json: str | None = option(None, OPTIONS, "file of all results", shown=FILE)
+    timeout_s: float = option(20.0, OPTIONS, "time limit for one run of a kernel", form=SECONDS)
+    quiet: bool = option(False, OPTIONS, "no progress")
 
     def wants(self, key: str) -> bool:
         """Whether this kernel or part is named."""
@@ -67,16 +65,19 @@ class Selftest:
         self._watcher = watcher
         self._limit = TimeLimit(options.timeout_s, None if options.is_full else LIMIT_S)
         self._threads = default_threads()
-        self._host_rows = [row for row in native_rows("native") if options.wants(row.key)]
-        self._cuda_rows = [row for row in _cuda_rows() if options.wants(row.key)]
+        host_rows, cuda_rows = native_rows("native"), native_rows("native_cuda") if _is_built() else []
+        self._host_rows = [row for row in host_rows if options.wants(row.key)]
+        self._cuda_rows = [row for row in cuda_rows if options.wants(row.key)]
         self._host_parts = [part for part in HOST_PARTS if options.wants(part)]
         self._cuda_parts = [part for part in CUDA_PARTS if options.wants(part)]
         sets = len(_core.cpu_features()["simd_supported"]) if self._host_rows else 0
         self._step, self._steps = 0, sets + len(self._host_parts) + bool(self._cuda_rows or self._cuda_parts)
         self._folder = ""
+        keys = [*(row.key for row in (*host_rows, *cuda_rows)), *HOST_PARTS, *CUDA_PARTS]
         for word in options.only:
-            if not any(SelftestOptions(only=[word]).wants(key) for key in self._all_keys()):
-                raise UsageError(_unmatched(word, self._all_keys()))
+            if not any(SelftestOptions(only=[word]).wants(key) for key in keys):
+                parts = ", ".join(sorted({key.partition("/")[0] for key in (*HOST_PARTS, *CUDA_PARTS)}))
+                raise UsageError(f"--only {word}: there is {parts}, host, cuda, and kernels such as {keys[0]}")
 
     def run(self) -> SelftestReport:
         """Everything; Ctrl-C or a polite kill ends it early, with `interrupted` set and what was found."""
@@ -99,7 +100,7 @@ class Selftest:
             self._kernels(name, {"PROFKIT_SIMD": name}, "native")
         for name in [name for name in features["simd_compiled"] if self._host_rows and name not in sets]:
             reason = f"{name} is compiled, and this processor does not run it"
-            self.report.findings.append(Finding(f"kernels on {name}", NOT_PROVEN, reason, part="kernels/host"))
+            self.report.findings.append(CheckResult(f"kernels on {name}", NOT_PROVEN, reason, part="kernels/host"))
         for part in self._host_parts:
             self._part(part, HOST_PARTS[part], "", {})
 
@@ -108,7 +109,7 @@ class Selftest:
             return
         self._tell("devices", 0.0, "CUDA devices")
         try:
-            with self._process("devices", {}) as process:
+            with closing(self._process("devices", {})) as process:
                 answer = process.ask({"do": "devices"}, GROUP_S)
         except WorkerFailure as failure:
             self._without_devices(failure)
@@ -118,8 +119,11 @@ class Selftest:
         self.report.devices = answer["devices"]
         self.report.cuda = {name: answer[name] for name in ("driver", "runtime")}
         self._steps += len(self.report.devices) * (bool(self._cuda_rows) + len(self._cuda_parts))
+        # The value of CUDA_VISIBLE_DEVICES that shows a process only one device.
+        words = [word.strip() for word in os.environ.get(VISIBLE, "").split(",") if word.strip()]
         for position, device in enumerate(self.report.devices):
-            place, environment = f"cuda {device['index']}", {VISIBLE: _visible(position)}
+            visible = words[position] if position < len(words) else str(position)
+            place, environment = f"cuda {device['index']}", {VISIBLE: visible}
             if self._cuda_rows:
                 self._kernels(place, environment, "native_cuda")
             for part in self._cuda_parts:
@@ -128,22 +132,19 @@ class Selftest:
     def _without_devices(self, failure: WorkerFailure) -> None:
         """One finding for all that needs one; a driver that crashes or hangs is wrong."""
         status, reason = status_of(failure)
-        count = len(self._cuda_rows)
-        lacking = [
-            *([f"compiled kernels ({count})"] if count else []),
-            *(part.split("/")[0] for part in self._cuda_parts),
-        ]
+        lacking = [f"compiled kernels ({len(self._cuda_rows)})"] if self._cuda_rows else []
+        lacking += [part.split("/")[0] for part in self._cuda_parts]
         detail = f"{reason}; not run: {', '.join(lacking)}"
-        self.report.findings.append(Finding("devices", status, detail, part="CUDA"))
+        self.report.findings.append(CheckResult("devices", status, detail, part="CUDA"))
 
     def _kernels(self, place: str, environment: dict[str, str], adapter: str) -> None:
         tell = partial(self._tell, f"kernels on {place}")
         tell(0.0, "")
-        with self._process(f"kernels/{place}", environment) as process:
+        with closing(self._process(f"kernels/{place}", environment)) as process:
             try:
                 rows = [row for row in rows_here(process, adapter) if self.options.wants(row.key)]
             except WorkerFailure as failure:
-                self.report.findings.append(Finding("registry", *status_of(failure), part="kernels", place=place))
+                self.report.findings.append(CheckResult("registry", *status_of(failure), part="kernels", place=place))
                 rows = []
             prove_kernels(process, rows, place, self._threads, self.options.is_full, tell, self.report.kernels)
         self._step += 1
@@ -152,11 +153,11 @@ class Selftest:
         self._tell(part.partition("/")[0], 0.0, place)
         setting = CheckContext(self._folder, GROUP_S / 2, self._threads)
         try:
-            with self._process(part, environment) as process:
+            with closing(self._process(part, environment)) as process:
                 answer = process.ask({"do": "part", "part": module, **asdict(setting)}, GROUP_S)
-                found = [Finding(**finding) for finding in answer["findings"]]
+                found = [CheckResult(**finding) for finding in answer["findings"]]
         except WorkerFailure as failure:
-            found = [Finding(part.split("/")[0], *status_of(failure))]
+            found = [CheckResult(part.split("/")[0], *status_of(failure))]
         for finding in found:
             finding.part, finding.place = part, place
         self.report.findings += found
@@ -167,14 +168,6 @@ class Selftest:
 
     def _tell(self, phase: str, fraction: float, text: str) -> None:
         self._watcher(Progress(self._step, max(self._step + 1, self._steps), phase, fraction, text))
-
-    def _all_keys(self) -> list[str]:
-        rows = [*native_rows("native"), *_cuda_rows()]
-        return [*(row.key for row in rows), *HOST_PARTS, *CUDA_PARTS]
-
-
-def _cuda_rows() -> list[Implementation]:
-    return native_rows("native_cuda") if _is_built() else []
 
 
 def _is_built() -> bool:
@@ -187,26 +180,10 @@ def _is_built() -> bool:
 
 
 def build_facts() -> dict[str, Any]:
-    """Which build this is."""
-    facts: dict[str, Any] = {"commit": _commit(), "core": {**_core.build_info(), "id": build_id(_core)}}
+    # Of an install from a repository pip notes the commit.
+    noted = json.loads(metadata.distribution("profkit").read_text("direct_url.json") or "{}")
+    commit = str(noted.get("vcs_info", {}).get("commit_id", ""))
+    facts: dict[str, Any] = {"commit": commit, "core": {**_core.build_info(), "id": build_id(_core)}}
     if _is_built():
         facts["cuda"] = {**cuda_module().build_info(), "id": build_id(cuda_module())}
     return facts
-
-
-def _commit() -> str:
-    """Of an install from a repository, as pip notes it; empty for any other."""
-    noted = json.loads(metadata.distribution("profkit").read_text("direct_url.json") or "{}")
-    return str(noted.get("vcs_info", {}).get("commit_id", ""))
-
-
-def _visible(position: int) -> str:
-    """The word by which a process sees this device alone, whatever this one is allowed to see."""
-    words = [word for word in os.environ.get(VISIBLE, "").split(",") if word.strip()]
-    return words[position].strip() if position < len(words) else str(position)
-
-
-def _unmatched(word: str, keys: Sequence[str]) -> str:
-    parts = sorted({key.partition("/")[0] for key in (*HOST_PARTS, *CUDA_PARTS)})
-    example = next(iter(keys), "")
-    return f"--only {word}: there is {', '.join(parts)}, host, cuda, and kernels such as {example}"

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from profkit.rendering.quantities import error_text
-from profkit.rendering.tables.table import Column, Item, Line, Table
+from profkit.rendering.tables.table import Item, Line, Table, columns_of
 from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, KernelProof, SelftestReport
 
 
 def kernel_table(report: SelftestReport) -> Table:
     """One line per kernel, over all instruction sets or devices and its forms."""
     lines, idle = [], []
-    for key, proofs in _by_kernel(report.kernels).items():
+    kernels: dict[str, list[KernelProof]] = {}
+    for proof in report.kernels:
+        kernels.setdefault(proof.kernel, []).append(proof)
+    for key, proofs in kernels.items():
         idle += [proof for proof in proofs if proof.status != PROVEN]
         shown = [proof for proof in proofs if not _offers_nothing(proof)] or proofs
         most = max(shown, key=lambda proof: (proof.key == key, proof.shapes))
@@ -28,15 +31,8 @@ def kernel_table(report: SelftestReport) -> Table:
             status,
         )
         lines.append(Line(texts, status))
-    columns = (
-        Column("kernel", "kernel", is_text=True),
-        Column("shapes", "shapes"),
-        Column("refused", "refused"),
-        Column("runs", "runs"),
-        Column("error", "error"),
-        Column("tolerance", "tolerance"),
-        Column("result", "", is_text=True),
-    )
+    names = ("kernel", "shapes", "refused", "runs", "error", "tolerance", "result")
+    columns = columns_of(names, ("kernel", "result"), result="")
     notes = (
         "runs: over all sets or devices, thread counts, configurations and forms (nhwc, packed)",
         "error: of the run that came nearest to its tolerance",
@@ -46,7 +42,6 @@ def kernel_table(report: SelftestReport) -> Table:
 
 
 def check_lists(report: SelftestReport) -> list[tuple[str, list[Item]]]:
-    """Title and lines of each section."""
     sections: dict[str, list[Item]] = {}
     for finding in report.findings:
         title = " on ".join(filter(None, (finding.part.partition("/")[0], finding.place)))
@@ -66,13 +61,6 @@ def conclusion(report: SelftestReport, path: str) -> list[str]:
     return said
 
 
-def _by_kernel(proofs: Sequence[KernelProof]) -> dict[str, list[KernelProof]]:
-    found: dict[str, list[KernelProof]] = {}
-    for proof in proofs:
-        found.setdefault(proof.kernel, []).append(proof)
-    return found
-
-
 def _offers_nothing(proof: KernelProof) -> bool:
     """A form, an instruction set or a device for which it has no shape makes a kernel no less proven elsewhere."""
     return proof.status == NOT_PROVEN and proof.refused > 0 and not proof.runs and not proof.left
@@ -83,13 +71,12 @@ def _reasons(proofs: Sequence[KernelProof]) -> list[Item]:
     found: dict[tuple[str, str], list[KernelProof]] = {}
     for proof in sorted(proofs, key=lambda proof: proof.status != WRONG):
         found.setdefault((proof.status, proof.reason), []).append(proof)
-    return [_reason(status, reason, alike) for (status, reason), alike in found.items()]
-
-
-def _reason(status: str, reason: str, alike: Sequence[KernelProof]) -> Item:
-    keys, places = (list(dict.fromkeys(words)) for words in zip(*((proof.key, proof.place) for proof in alike)))
-    name = _short(keys[0]) if len(keys) == 1 else f"{len(keys)} kernels"
-    return Item(name, status, f"on {', '.join(places)}: {reason}")
+    items = []
+    for (status, reason), alike in found.items():
+        keys, places = (list(dict.fromkeys(words)) for words in zip(*((proof.key, proof.place) for proof in alike)))
+        name = _short(keys[0]) if len(keys) == 1 else f"{len(keys)} kernels"
+        items.append(Item(name, status, f"on {', '.join(places)}: {reason}"))
+    return items
 
 
 def _short(key: str) -> str:

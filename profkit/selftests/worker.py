@@ -51,7 +51,6 @@ class SelftestWorker:
         return runs_of(**about)
 
     def do_run_kernel(self, **about: Any) -> Message:
-        """One run against float64."""
         from profkit.selftests.kernel_runs import run_kernel
 
         return run_kernel(**about)

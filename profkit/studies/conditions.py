@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
 from typing import Any
 
-from profkit.errors import UsageError
+from profkit.data import SYNTHETIC, Data, load_data
 from profkit.frameworks.events import MEMORY, TIME, load_source
 from profkit.frameworks.machine import cpu_model
 from profkit.measurement.network_run import NetworkRequest
 from profkit.ops.networks import Network, Training
-from profkit.ops.networks.cifar_files import load_cifar10
-from profkit.ops.networks.data import SYNTHETIC, Data
 from profkit.studies.declaration import Study
 from profkit.studies.plan import LEARN, StudyCell
-
-ENDLESS_S = 7 * 24 * 3600.0
-"""How long learning may take that only its steps limit."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +20,11 @@ class StudyConditions:
 
     study: Study
     threads: int
-    data_folder: str | None = None
-    """With CIFAR-10's files; None: synthetic images."""
+    data_path: str | None = None
+    """File or folder of the networks' data set; None: synthetic data."""
     seed: int = 0
     timeout_s: float = 120.0
     memory_limit_bytes: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.data_folder is not None and any(each.network.name != "cifar10" for each in self.study.variants):
-            raise UsageError(f"--data is for CIFAR-10's files, and {self.study.name} is not about cifar10")
 
     def identity(self) -> dict[str, Any]:
         """All that decides what a cell's numbers are, as JSON values."""
@@ -45,16 +35,14 @@ class StudyConditions:
             "steps": study.steps,
             "threads": self.threads,
             "learning": asdict(study.learning) if study.learning else None,
-            "data": self.data_folder or SYNTHETIC,
+            "data": self.data_path or SYNTHETIC,
             "seed": self.seed,
             "processor": cpu_model(),
         }
 
     def data_for(self, network: Network) -> Data | None:
-        """The images; None: run_network makes synthetic ones."""
-        if self.data_folder is None:
-            return None
-        return _cifar10(self.data_folder, network.input_shape()[-1])
+        """None: run_network makes synthetic data."""
+        return None if self.data_path is None else _loaded(self.data_path, network)
 
     def request(self, cell: StudyCell) -> NetworkRequest:
         """What the process of a cell (other than a baseline) is asked to do."""
@@ -78,15 +66,22 @@ class StudyConditions:
                 is_training=True,
                 steps=0,
                 passes=(),
-                learn_s=learning.limit_s or ENDLESS_S,
+                learn_s=learning.limit_s or 0.0,
                 learn_steps=learning.steps,
             )
         return replace(request, passes=_passes(request))
 
 
-@lru_cache(maxsize=1)
-def _cifar10(folder: str, crop: int) -> Data:
-    return load_cifar10(folder, crop)
+_kept: dict[Any, Data] = {}
+"""The data that were read last: cells that follow each other mostly need the same."""
+
+
+def _loaded(path: str, network: Network) -> Data:
+    key = path, network.data, network.preparation, network.input_shape()[1:]
+    if key not in _kept:
+        _kept.clear()
+        _kept[key] = load_data(path, network)
+    return _kept[key]
 
 
 def _passes(request: NetworkRequest) -> list[str]:

@@ -11,8 +11,6 @@ from profkit.ops.networks import Network, Training
 
 @dataclass(frozen=True)
 class Variant:
-    """The network with some parameters changed."""
-
     name: str
     network: Network
     changes: Mapping[str, Any]

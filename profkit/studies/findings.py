@@ -50,8 +50,6 @@ class Saving:
 
 @dataclass(frozen=True)
 class PrecisionCost:
-    """What a variant costs in precision, in points."""
-
     variant: str
     points: float
     margin_points: float | None
@@ -132,22 +130,20 @@ class PublishedBytes:
 
 
 def agree(one: float, other: float) -> bool:
-    """Whether two ratios are the same for a reader."""
     return one > 0 and other > 0 and max(one / other, other / one) <= AGREES_WITHIN
 
 
 def dominances(summary: Summary) -> list[Dominance]:
     """Per framework, in the base."""
     found = []
-    for framework in summary.frameworks():
-        row = summary.row(summary.study.base, framework)
-        if row is None or not row.operators_ns or not row.kinds:
+    for row in summary.measured(summary.study.base):
+        if not row.operators_ns or not row.kinds:
             continue
         first, *others = row.kinds
         whole = row.operators_ns + row.remainder_ns
         found.append(
             Dominance(
-                framework,
+                row.framework,
                 first.name,
                 first.own_ns,
                 100.0 * first.own_ns / row.operators_ns,
@@ -164,15 +160,16 @@ def savings(summary: Summary) -> list[Saving]:
     """Per variant other than the base, and framework."""
     found = []
     for facts in _others(summary):
-        for framework in summary.frameworks():
-            row = summary.row(facts.name, framework)
-            if row is None or row.step_ratio is None:
+        for row in summary.measured(facts.name):
+            if row.step_ratio is None:
                 continue
             flops_ratio = part(facts.focus_flops, summary.base.focus_flops) or 0.0
             focus_ratio = row.focus_ratio.median if row.focus_ratio else None
             kept = flops_ratio / focus_ratio if focus_ratio else None
             found.append(
-                Saving(facts.name, framework, row.step_ratio.median, focus_ratio, row.bytes_ratio, flops_ratio, kept)
+                Saving(
+                    facts.name, row.framework, row.step_ratio.median, focus_ratio, row.bytes_ratio, flops_ratio, kept
+                )
             )
     return found
 
@@ -198,16 +195,13 @@ def comparisons(summary: Summary) -> list[PublishedComparison]:
     """Per variant with published figures, framework, and quantity."""
     found = []
     for facts in _others(summary):
-        for framework in summary.frameworks():
-            row = summary.row(facts.name, framework)
-            if row is None:
-                continue
+        for row in summary.measured(facts.name):
             for quantity, ours, published, predicted in _ratios(summary, facts, row):
                 if ours and published and predicted:
                     range_ = row.focus_ratio if quantity == "time" else None
                     low, high = (range_.low, range_.high) if range_ else (ours, ours)
                     found.append(
-                        PublishedComparison(facts.name, framework, quantity, ours, low, high, published, predicted)
+                        PublishedComparison(facts.name, row.framework, quantity, ours, low, high, published, predicted)
                     )
     return found
 
@@ -234,18 +228,17 @@ def unexplained(summary: Summary) -> list[Unexplained]:
     """Published ratios that arithmetic and sizes do not predict."""
     found = []
     for facts in _others(summary):
-        rows = [row for name in summary.frameworks() if (row := summary.row(facts.name, name)) is not None]
         for place, quantity in enumerate(("time", "bytes")):
             _, _, published, predicted = _ratios(summary, facts, None)[place]
             if published and predicted and not agree(published, predicted):
-                values = [value for row in rows if (value := _ratios(summary, facts, row)[place][1])]
+                ratios = [_ratios(summary, facts, row)[place][1] for row in summary.measured(facts.name)]
+                values = list(filter(None, ratios))
                 ours = statistics.median(values) if values else None
                 found.append(Unexplained(facts.name, quantity, published, predicted, ours))
     return found
 
 
 def published_bytes(summary: Summary) -> list[PublishedBytes]:
-    """Per variant with published bytes."""
     return [
         PublishedBytes(facts.name, facts.published.focus_bytes, facts.focus_output_bytes)
         for facts in summary.variants

@@ -6,22 +6,23 @@ import contextlib
 import fcntl
 import json
 import os
-import tempfile
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypedDict
 
 import profkit
-from profkit.capture.checked_json import check, made, read_json
+from profkit.capture.atomic_write import atomic_write
+from profkit.capture.checked_json import check, made, open_file, read_json
 from profkit.capture.run import BaselineRow, Run, load_run, save_run
 from profkit.errors import ProfkitError, UsageError
 from profkit.studies.plan import BASELINE, StudyCell
 
 SCHEMA = "profkit.study/1"
 OK, INTERRUPTED, UNAVAILABLE = "ok", "interrupted", "unavailable"
+_SHOWN, _LONGEST_WORD = 20, 200  # of the differences between two studies
 _ABOUT, _CELLS, _LOCK, _ENVIRONMENT = "study.json", "cells", ".lock", "environment.json"
 
 
@@ -37,6 +38,14 @@ class CellOutcome:
     """Of a baseline cell: its rows."""
 
 
+class _Environment(TypedDict, total=False):
+    """What is read of an environment."""
+
+    cpu: str
+    profkit: str
+    packages: dict[str, str]
+
+
 class ResultsFolder:
     """Made by `open_folder`, which checks that the results in it belong to the same study under the same conditions."""
 
@@ -46,17 +55,17 @@ class ResultsFolder:
     def outcome(self, cell: StudyCell) -> CellOutcome | None:
         """How this cell ended, None when it has not been run; a file that was damaged counts as not run."""
         try:
-            content = read_json(self._status(cell))
+            content = read_json(self.path / _CELLS / f"{cell.id}.json")
             if any(content[name] != value for name, value in cell.about().items()):
                 return None  # of a variant whose other name becomes the same file name
-            told = {name: content[name] for name in ("status", "reason", "seconds", "baseline")}
-            check(told["baseline"], list[BaselineRow], f"{cell.id} has baseline")
-            return made(CellOutcome, told, cell.id, cell=cell.id)
+            known = {name: content[name] for name in ("status", "reason", "seconds", "baseline")}
+            check(known["baseline"], list[BaselineRow], f"{cell.id} has baseline")
+            return made(CellOutcome, known, cell.id, cell=cell.id)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def keep(self, cell: StudyCell, outcome: CellOutcome, capture: Run | None) -> None:
-        """Keep a cell: first what was measured, then its status, so that a status never speaks of a missing file."""
+        """Keep a cell: first what was measured, then its status, so that no status refers to a missing file."""
         if capture is not None:
             with _whole(self.capture_path(cell)) as stream:
                 save_run(capture, stream)
@@ -71,15 +80,19 @@ class ResultsFolder:
         self.write(f"{_CELLS}/{cell.id}.json", _json(content))
 
     def capture_path(self, cell: StudyCell) -> Path:
-        """Where a cell's capture lies."""
         return self.path / _CELLS / f"{cell.id}.profkit"
 
     def is_whole(self, cell: StudyCell) -> bool:
         """Whether what a cell measured is there to its end; a baseline is in the status itself."""
-        return cell.kind == BASELINE or zipfile.is_zipfile(self.capture_path(cell))
+        if cell.kind == BASELINE:
+            return True
+        try:
+            with open_file(self.capture_path(cell)) as file:
+                return zipfile.is_zipfile(file)
+        except OSError:
+            return False
 
     def capture(self, cell: StudyCell) -> Run:
-        """What a cell measured; CaptureError when the file is missing or damaged."""
         return load_run(self.capture_path(cell))
 
     def add_environment(self, environment: Mapping[str, Any]) -> None:
@@ -90,18 +103,14 @@ class ResultsFolder:
         """Those of every run so far, the first one first."""
         try:
             found: list[dict[str, Any]] = read_json(self.path / _ENVIRONMENT)
-            check(found, list[dict[str, Any]], f"{_ENVIRONMENT} has")
+            check(found, list[_Environment], f"{_ENVIRONMENT} has")
             return found
         except (OSError, ValueError):
             return []
 
     def write(self, name: str, text: str) -> None:
-        """Write a text file whole or not at all."""
         with _whole(self.path / name) as stream:
             stream.write(text.encode("utf-8"))
-
-    def _status(self, cell: StudyCell) -> Path:
-        return self.path / _CELLS / f"{cell.id}.json"
 
 
 @contextlib.contextmanager
@@ -122,12 +131,14 @@ def open_folder(path: str | Path, name: str, conditions: Mapping[str, Any]) -> I
         for leftover in (folder / _CELLS).glob(".*"):
             leftover.unlink(missing_ok=True)  # of a run that was killed while it wrote
         results = ResultsFolder(folder)
-        results.write(_ABOUT, _json(_with_variants_of(before, about)))
+        # With what is known of variants that the study has no more: their cells still lie there.
+        variants = {**before.get("variants", {}), **conditions.get("variants", {})}
+        results.write(_ABOUT, _json({**about, "conditions": {**conditions, "variants": variants}}))
         yield results
 
 
 def find_folder(path: str | Path, name: str, conditions: Mapping[str, Any]) -> ResultsFolder | None:
-    """The folder if `open_folder` would go on with it; nothing is made or locked."""
+    """The folder if `open_folder` would continue with it; nothing is made or locked."""
     folder = Path(path)
     try:
         _check(folder, _about(name, conditions))
@@ -154,20 +165,15 @@ def _about(name: str, conditions: Mapping[str, Any]) -> dict[str, Any]:
     return {"schema": SCHEMA, "study": name, "profkit": profkit.__version__, "conditions": dict(conditions)}
 
 
-def _with_variants_of(before: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, and what is known of variants that the study has no more: their cells still lie there."""
-    variants = {**before.get("variants", {}), **about["conditions"].get("variants", {})}
-    return {**about, "conditions": {**about["conditions"], "variants": variants}}
-
-
 def _check(folder: Path, about: Mapping[str, Any]) -> dict[str, Any]:
     """The conditions of the results there, empty when there are none; UsageError when they are not these."""
     if not folder.is_dir():
         raise UsageError(f"cannot write results into {folder}: it is a file")
-    others = [entry.name for entry in folder.iterdir() if entry.name not in (_CELLS, _LOCK) and not _is_leftover(entry)]
+    # A run that was killed while it wrote the very first file leaves a part of it.
+    others = [name for name in os.listdir(folder) if name not in (_CELLS, _LOCK) and not name.startswith(f".{_ABOUT}-")]
     try:
         before = read_json(folder / _ABOUT)
-        schema, version, study = before["schema"], before["profkit"], before["study"]
+        schema, version, study = (_word(before[name]) for name in ("schema", "profkit", "study"))
         conditions = dict(before["conditions"])
     except FileNotFoundError:
         if others:
@@ -186,14 +192,10 @@ def _check(folder: Path, about: Mapping[str, Any]) -> dict[str, Any]:
             f"not mix: {_advice(folder)}"
         )
     if found := differences(conditions, about["conditions"]):
-        listed = "".join(f"\n  {text}" for text in found)
+        listed = "".join(f"\n  {text}" for text in found[:_SHOWN])
+        listed += f"\n  and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
         raise UsageError(f"{folder} holds results of other conditions, which do not mix:{listed}\n{_advice(folder)}")
     return conditions
-
-
-def _is_leftover(path: Path) -> bool:
-    """Of a run that was killed while it wrote the very first file."""
-    return path.name.startswith(f".{_ABOUT}-")
 
 
 def _advice(folder: Path) -> str:
@@ -216,24 +218,14 @@ def _take(descriptor: int, folder: Path) -> None:
 @contextlib.contextmanager
 def _whole(target: Path) -> Iterator[BinaryIO]:
     """A file that takes its place when the block ends without an error."""
-    temporary = ""
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
-        with os.fdopen(descriptor, "wb") as stream:
+        with atomic_write(target) as stream:
             yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise ProfkitError(
-                f"could not write {target}: {error.strerror or error}\n"
-                "  finished cells are kept: make room and type the same command again"
-            ) from error
-        raise
+    except OSError as error:
+        raise ProfkitError(
+            f"could not write {target}: {error.strerror or error}\n"
+            "  finished cells are kept: make room and type the same command again"
+        ) from error
 
 
 def _json(content: Any) -> str:
@@ -241,4 +233,5 @@ def _json(content: Any) -> str:
 
 
 def _word(value: Any) -> str:
-    return "none" if value is None else str(value)
+    text = "none" if value is None else str(value)
+    return text if len(text) <= _LONGEST_WORD else f"{text[:_LONGEST_WORD]}…"

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from profkit.attribution.aggregation import mean_of_steps
 from profkit.attribution.gaps import LayerGap, layer_gaps
 from profkit.attribution.passes import run_usage
-from profkit.attribution.tables import mean_of_steps
 from profkit.attribution.usage import Usage
 from profkit.capture.run import Run
 from profkit.errors import CaptureError
@@ -46,8 +46,8 @@ class Gap:
     native_key: str | None
     bound_ns: float | None
     native_saving_ns: float | None
-    bottleneck: str | None
-    why: str | None
+    bottleneck: str | None = None
+    why: str | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,6 @@ class CellNumbers:
         return sum(row.own_ns for row in self.kinds)
 
     def kind(self, name: str) -> OperatorRow | None:
-        """The row of this kind of operator."""
         return next((row for row in self.kinds if row.name == name), None)
 
 
@@ -128,22 +127,11 @@ def _gaps(capture: Run) -> list[Gap]:
 
 
 def _gap(row: LayerGap, kind: str) -> Gap:
-    def per_step(value: int | None) -> float | None:
-        return None if value is None else value / row.steps
-
-    return Gap(
-        layer=row.layer,
-        kind=kind,
-        phase=row.phase,
-        time_ns=row.step_ns,
-        kernel_ns=row.kernel_ns / row.steps,
-        auxiliary_ns=row.auxiliary_ns / row.steps,
-        dispatch_ns=per_step(row.dispatch_ns),
-        threading_loss_ns=per_step(row.threading_loss_ns),
-        native_ns=row.native_ns,
-        native_key=row.native_key,
-        bound_ns=row.bound_ns,
-        native_saving_ns=row.native_saving_ns,
-        bottleneck=row.bottleneck.kind if row.bottleneck else None,
-        why=row.bottleneck.why if row.bottleneck else None,
-    )
+    names = ("layer", "phase", "native_ns", "native_key", "bound_ns", "native_saving_ns")
+    values: dict[str, Any] = {name: getattr(row, name) for name in names}
+    for name in ("kernel_ns", "auxiliary_ns", "dispatch_ns", "threading_loss_ns"):
+        total = getattr(row, name)
+        values[name] = None if total is None else total / row.steps
+    if row.bottleneck:
+        values |= {"bottleneck": row.bottleneck.kind, "why": row.bottleneck.why}
+    return Gap(kind=kind, time_ns=row.step_ns, **values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from profkit.studies.numbers import Gap
 from profkit.studies.plan import NATIVE
 from profkit.studies.summary import Summary, VariantRow
 
@@ -43,13 +44,10 @@ class Opportunity:
         return self.saving_ns >= WORTH * self.step_ns
 
 
-def opportunities(summary: Summary, variant: str | None = None) -> list[Opportunity]:
-    """Per framework and kind of layer, what saves most first; of the base unless another variant is named."""
+def opportunities(summary: Summary) -> list[Opportunity]:
+    """Per framework and kind of layer, what saves most first; of the base."""
     found = []
-    for framework in summary.frameworks():
-        row = summary.row(variant or summary.study.base, framework)
-        if row is None:
-            continue
+    for row in summary.measured(summary.study.base):
         kinds = dict.fromkeys(gap.kind for gap in row.gaps if gap.native_ns is not None or gap.bound_ns is not None)
         mine = [_opportunity(row, kind) for kind in kinds]
         found += sorted(mine, key=lambda each: -(each.saving_ns if each.saving_ns is not None else -each.time_ns))
@@ -65,24 +63,21 @@ def _opportunity(row: VariantRow, kind: str) -> Opportunity:
         layers=tuple(dict.fromkeys(gap.layer for gap in gaps)),
         time_ns=sum(gap.time_ns for gap in gaps),
         step_ns=row.gaps_step_ns or 0.0,
-        native_ns=_sum([gap.native_ns for gap in gaps]),
-        bound_ns=_sum([gap.bound_ns for gap in gaps]),
-        saving_ns=_sum([gap.native_saving_ns for gap in gaps]),
+        native_ns=_sum(gaps, "native_ns"),
+        bound_ns=_sum(gaps, "bound_ns"),
+        saving_ns=_sum(gaps, "native_saving_ns"),
         auxiliary_ns=sum(gap.auxiliary_ns for gap in gaps),
-        dispatch_ns=_sum([gap.dispatch_ns for gap in gaps]),
-        threading_loss_ns=_sum([gap.threading_loss_ns for gap in gaps]),
+        dispatch_ns=_sum(gaps, "dispatch_ns"),
+        threading_loss_ns=_sum(gaps, "threading_loss_ns"),
         bottleneck=longest.bottleneck,
         why=longest.why,
-        is_reference=any(_main_kernel(gap.native_key).endswith("reference") for gap in gaps),
+        # The first kernel of a layer does its main work; a bias may come after it.
+        is_reference=any((gap.native_key or "").split(" + ")[0].endswith("reference") for gap in gaps),
     )
 
 
-def _main_kernel(key: str | None) -> str:
-    """Of the kernels of a layer the one that does its main work; a bias may come after it."""
-    return (key or "").split(" + ")[0]
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
+def _sum(gaps: Sequence[Gap], name: str) -> float | None:
     """None when any is not known: a part of a sum would look like all of it."""
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    values = [getattr(gap, name) for gap in gaps]
+    total: float | None = None if None in values else sum(values)
+    return total

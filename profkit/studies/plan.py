@@ -39,7 +39,6 @@ class StudyCell:
 
     @property
     def title(self) -> str:
-        """For people."""
         if self.kind == BASELINE:
             return f"{self.variant.name}: best native kernels"
         if self.kind == LEARN:
@@ -47,7 +46,6 @@ class StudyCell:
         return f"{self.variant.name}: {self.runner.key}, repetition {self.repetition}"
 
     def about(self) -> dict[str, Any]:
-        """As its status file has it."""
         return {
             "id": self.id,
             "kind": self.kind,
@@ -58,7 +56,6 @@ class StudyCell:
 
 
 def plan_cells(study: Study) -> list[StudyCell]:
-    """Every cell in the order in which it runs."""
     cells: list[StudyCell] = []
     for repetition in range(1, study.repetitions + 1):
         for variant in study.variants:
@@ -66,19 +63,13 @@ def plan_cells(study: Study) -> list[StudyCell]:
             for runner in (*study.runners[turn:], *study.runners[:turn]):
                 name = f"{file_word(variant.name)}.{file_word(runner.key)}.{repetition}"
                 cells.append(StudyCell(name, MEASURE, variant, runner, repetition))
-        if repetition == 1:
-            cells += _once(study)
-    return cells
-
-
-def _once(study: Study) -> list[StudyCell]:
-    """What is done once per variant."""
-    cells = []
-    if study.has_baseline:
-        cells += [StudyCell(f"{file_word(each.name)}.{BASELINE}", BASELINE, each, NATIVE) for each in study.variants]
-    if study.learning is not None:
-        runner = study.learning.runner
-        cells += [StudyCell(f"{file_word(each.name)}.{LEARN}", LEARN, each, runner) for each in study.variants]
+        once = {}
+        if repetition == 1 and study.has_baseline:
+            once[BASELINE] = NATIVE
+        if repetition == 1 and study.learning is not None:
+            once[LEARN] = study.learning.runner
+        for kind, runner in once.items():
+            cells += [StudyCell(f"{file_word(each.name)}.{kind}", kind, each, runner) for each in study.variants]
     return cells
 
 
@@ -87,17 +78,15 @@ def select_cells(cells: Sequence[StudyCell], only: Sequence[str]) -> list[StudyC
 
     What is done once per variant goes with its variant.
     """
-    frameworks = list(dict.fromkeys(cell.runner.key for cell in cells if cell.kind == MEASURE))
-    variants = list(dict.fromkeys(cell.variant.name for cell in cells))
-    names = [*frameworks, *variants]
-    wanted = {name for word in only for name in _named(word, names)}
-    kept_frameworks = [name for name in frameworks if name in wanted]
-    kept_variants = [name for name in variants if name in wanted]
+    frameworks = dict.fromkeys(cell.runner.key for cell in cells if cell.kind == MEASURE)
+    variants = dict.fromkeys(cell.variant.name for cell in cells)
+    wanted = {name for word in only for name in _named(word, [*frameworks, *variants])}
+    kept_frameworks = wanted & frameworks.keys() or frameworks.keys()
+    kept_variants = wanted & variants.keys() or variants.keys()
     return [
         cell
         for cell in cells
-        if (not kept_variants or cell.variant.name in kept_variants)
-        and (cell.kind != MEASURE or not kept_frameworks or cell.runner.key in kept_frameworks)
+        if cell.variant.name in kept_variants and (cell.kind != MEASURE or cell.runner.key in kept_frameworks)
     ]
 
 

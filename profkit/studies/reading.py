@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from profkit.attribution.kinds import KINDS
+from profkit.capture.checked_json import open_file
 from profkit.errors import UsageError, unknown
 from profkit.frameworks.networks import BUILDERS, load_builder
 from profkit.ops.networks import NETWORKS, Network, Training
 from profkit.ops.networks.network import CROSS_ENTROPY
 from profkit.studies.declaration import Figures, Learning, Published, Runner, Study, Variant
-from profkit.studies.sections import LONGEST, StudyText, TomlSection, told
+from profkit.studies.sections import LONGEST, StudyText, TomlSection, quoted_value
 
 _FOLDER = Path(__file__).parent
 _ENDING = ".toml"
@@ -31,7 +32,6 @@ _PUBLISHED = ("source", "notes", "recording_ratio", "figures", "shares_percent")
 
 
 def study_names() -> list[str]:
-    """The studies that come with profkit."""
     return sorted(path.stem for path in _FOLDER.glob(f"*{_ENDING}"))
 
 
@@ -46,10 +46,10 @@ def load_study(word: str, quick: bool = False) -> Study:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             data = file.read(LONGEST + 1)
         if len(data) > LONGEST:
-            raise UsageError(f"{path} has more than {LONGEST:,} bytes: it is no study")
+            raise UsageError(f"{path} has more than {LONGEST:,} bytes: it is not a study")
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from None
@@ -86,16 +86,18 @@ class _StudyReader:
         if base not in [variant.name for variant in variants]:
             raise self.top.error("base", unknown("variant", base, _names(variants)))
         variants = self._kept(variants, base)
-        threads = self._of("threads")
-        budget = self._of("budget_s")
+        focus = self.top.text("focus", "")
+        if focus and focus not in KINDS:
+            raise self.top.error("focus", unknown("kind of operator", focus, KINDS))
+        threads, budget, frameworks = (self._of(name) for name in ("threads", "budget_s", "frameworks"))
         return Study(
             name=name,
             title=self.top.text("title"),
             about=self.top.text("about", ""),
             variants=variants,
             base=base,
-            runners=self._runners(),
-            focus=self._focus(),
+            runners=[_runner(frameworks, "frameworks", word) for word in frameworks.words("frameworks")],
+            focus=focus,
             is_training=self.top.flag("training", False),
             repetitions=self._of("repetitions").count("repetitions", DEFAULT_REPETITIONS, most=MOST_REPETITIONS),
             steps=self._of("steps").count("steps", DEFAULT_STEPS),
@@ -110,12 +112,6 @@ class _StudyReader:
     def _of(self, name: str) -> TomlSection:
         return self.quick if self.quick is not None and self.quick.has(name) else self.top
 
-    def _focus(self) -> str:
-        kind = self.top.text("focus", "")
-        if kind and kind not in KINDS:
-            raise self.top.error("focus", unknown("kind of operator", kind, KINDS))
-        return kind
-
     def _network(self) -> type[Network]:
         name = self.top.text("network")
         if name not in NETWORKS:
@@ -124,9 +120,9 @@ class _StudyReader:
 
     def _variants(self) -> list[Variant]:
         kind = self._network()
-        base = self._parameters(self.top)
-        if self.quick is not None:
-            base |= self._parameters(self.quick)
+        base: dict[str, Any] = {}
+        for section in filter(None, (self.top, self.quick)):
+            base |= _checked(section.section("parameters"), kind)
         if self.top.has("variants") == self.top.has("axes"):
             both = "both [variants] and [axes]" if self.top.has("axes") else "neither [variants] nor [axes]"
             raise self.top.error("", f"has {both}: give one of them")
@@ -142,9 +138,6 @@ class _StudyReader:
         _refuse_twins(section, variants)
         return variants
 
-    def _parameters(self, section: TomlSection) -> dict[str, Any]:
-        return _checked(section.section("parameters"), self._network())
-
     def _kept(self, variants: list[Variant], base: str) -> list[Variant]:
         if self.quick is None or not self.quick.has("variants"):
             return variants
@@ -155,10 +148,6 @@ class _StudyReader:
         if base not in wanted:
             raise self.quick.error("variants", f"{base!r} is missing: ratios refer to it")
         return [variant for variant in variants if variant.name in wanted]
-
-    def _runners(self) -> list[Runner]:
-        section = self._of("frameworks")
-        return [_runner(section, "frameworks", word) for word in section.words("frameworks")]
 
     def _learning(self) -> Learning | None:
         if not self.top.has("learning"):
@@ -173,16 +162,23 @@ class _StudyReader:
         for section in sections:
             section.allow((*_LEARNING, *(item.name for item in fields(Training))))
         last = {name: section for section in sections for name in section.values}
-        first = sections[0]
-        limit = last.get("limit_s")
-        training = Training(**{
-            item.name: _training_value(last.get(item.name, first), item.name, item.default) for item in fields(Training)
-        })  # fmt: skip
+        first, limit = sections[0], last.get("limit_s")
+        training: dict[str, Any] = {}
+        for item in fields(Training):
+            section, default = last.get(item.name, first), cast(Any, item.default)
+            reads: dict[type, Callable[..., Any]] = {bool: section.flag, float: section.number, str: section.text}
+            read = reads.get(type(default), section.values.get)
+            training[item.name] = read(item.name, default)
+        try:
+            how = Training(**training)
+        except UsageError as error:
+            raise first.error("", str(error)) from None
+        framework = last.get("framework", first)
         return Learning(
-            runner=_runner(last.get("framework", first), "framework", last.get("framework", first).text("framework")),
+            runner=_runner(framework, "framework", framework.text("framework")),
             steps=last.get("steps", first).count("steps", DEFAULT_LEARNING_STEPS),
             limit_s=limit.number("limit_s") if limit is not None else None,
-            training=training,
+            training=how,
         )
 
     def _published(self) -> Published | None:
@@ -226,10 +222,6 @@ def _figures(section: TomlSection) -> Figures:
     return Figures(**{name: section.number(name) for name in section.values})
 
 
-def _training_value(section: TomlSection, name: str, default: Any) -> Any:
-    return section.flag(name, default) if isinstance(default, bool) else section.number(name, default)
-
-
 def _checked(section: TomlSection, kind: type[Network]) -> dict[str, Any]:
     """Parameters of the network, with the types that it has."""
     section.allow((item.name for item in fields(kind)), f"parameter of {kind.name}")
@@ -239,7 +231,7 @@ def _checked(section: TomlSection, kind: type[Network]) -> dict[str, Any]:
 def _parameter(section: TomlSection, kind: type[Network], name: str, value: Any) -> Any:
     default = next(item.default for item in fields(kind) if item.name == name)
     if type(value) is not type(default) and not (isinstance(default, float) and type(value) is int):
-        raise section.error(name, f"expected a value like {str(default).lower()}, got {told(value)}")
+        raise section.error(name, f"expected a value like {str(default).lower()}, got {quoted_value(value)}")
     return value
 
 
@@ -256,9 +248,7 @@ def _combinations(section: TomlSection, kind: type[Network]) -> dict[str, dict[s
     section.allow((item.name for item in fields(kind)), f"parameter of {kind.name}")
     if not section.values:
         raise section.error("", "is empty: there would be nothing to run")
-    axes = {
-        name: [_parameter(section, kind, name, value) for value in section.items(name)] for name in section.values
-    }  # fmt: skip
+    axes = {name: [_parameter(section, kind, name, value) for value in section.items(name)] for name in section.values}
     count = math.prod(map(len, axes.values()))
     if count > VARIANT_LIMIT:
         lengths = " x ".join(f"{name} {len(values)}" for name, values in axes.items())

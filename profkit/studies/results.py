@@ -30,13 +30,13 @@ class Results:
     environments: Sequence[Mapping[str, Any]] = ()
 
     def summary(self, study: Study, threads: int) -> Summary:
-        """The results as one table."""
         return summarise(study, self.numbers, self.failures, self.learned, threads, self.environments)
 
 
 def read_results(cells: Sequence[StudyCell], folder: ResultsFolder) -> Results:
     """Read every finished cell; one whose file cannot be used is a failure, and the others count."""
-    baselines = {cell.variant.name: _baseline(cell, folder) for cell in cells if cell.kind == BASELINE}
+    outcomes = {cell.variant.name: folder.outcome(cell) for cell in cells if cell.kind == BASELINE}
+    baselines = {name: outcome.baseline for name, outcome in outcomes.items() if outcome is not None}
     numbers: list[CellNumbers] = []
     failures: list[Failure] = []
     learned: dict[str, TrainingResult] = {}
@@ -60,11 +60,6 @@ def read_results(cells: Sequence[StudyCell], folder: ResultsFolder) -> Results:
     return Results(numbers, failures, learned, folder.environments())
 
 
-def _baseline(cell: StudyCell, folder: ResultsFolder) -> list[dict[str, Any]]:
-    outcome = folder.outcome(cell)
-    return outcome.baseline if outcome is not None else []
-
-
 def _learned(cell: StudyCell, folder: ResultsFolder, status: str, reason: str) -> TrainingResult:
     if status != OK:
         return TrainingResult(status, reason, cell.runner.key)
@@ -76,21 +71,20 @@ def _learned(cell: StudyCell, folder: ResultsFolder, status: str, reason: str) -
 
 
 def learned_of(capture: Run, framework: str) -> TrainingResult:
-    """What a learning cell's capture says."""
     learning = capture.learning
     losses = learning.get("losses", [])
     first_bad = next((step for step, loss in enumerate(losses, start=1) if not math.isfinite(loss)), None)
-    if first_bad is not None:  # what it answers then is no precision of this network
+    if first_bad is not None:  # what it predicts then is not the precision of this network
         reason = f"the loss was {losses[first_bad - 1]} after {first_bad} steps: a lower learning_rate may help"
         return TrainingResult(DIVERGED, reason, framework)
-    precision = learning.get("precision")
+    error = learning.get("test_error")
     return TrainingResult(
         OK,
         framework=framework,
         steps=len(losses),
         seconds=float(learning.get("seconds", 0.0)),
         last_loss=losses[-1] if losses else None,
-        precision_percent=100.0 * precision if precision is not None else None,
-        tested=int(learning.get("tested", 0)),
+        precision_percent=100.0 * (1.0 - error) if error is not None else None,
+        tested=int(learning.get("test_count", 0)),
         data=capture.data,
     )

@@ -54,10 +54,9 @@ class CellRunners:
 
 @dataclass
 class RunReport:
-    """How a run ended; which cells it ran, found finished, or left for another run."""
+    """How a run ended; which cells it ran, or left for another run."""
 
     ran: list[CellOutcome] = field(default_factory=list)
-    finished_before: int = 0
     left: int = 0
     is_interrupted: bool = False
     is_out_of_budget: bool = False
@@ -85,10 +84,9 @@ def run_cells(
     runners: CellRunners | None = None,
 ) -> RunReport:
     """Run what is missing. Ctrl-C ends the run, not what it measured: the report says so."""
-    runners = runners or CellRunners()
     due = cells_to_run(cells, folder, retries)
-    report = RunReport(finished_before=len(cells) - len(due), left=len(due))
-    run = _StudyRun(cells, folder, conditions, runners)
+    report = RunReport(left=len(due))
+    run = _StudyRun(cells, folder, conditions, runners or CellRunners())
     try:
         _run_due(due, run, report, budget_s, watch)
     except KeyboardInterrupt:  # between cells, or while one was kept: it has no status then and will be run again
@@ -105,7 +103,12 @@ def _run_due(
             report.is_out_of_budget = True
             break
         now = StudyProgress(number, len(due), cell, "", sum(map(run.estimate_s, due[number - 1 :])))
-        outcome, step_ns = run.run(cell, _teller(watch, now))
+
+        def tell(text: str, now: StudyProgress = now) -> None:
+            watch(replace(now, text=text))
+
+        watch(now)
+        outcome, step_ns = run.run(cell, tell)
         report.ran.append(outcome)
         if outcome.status == INTERRUPTED:
             report.is_interrupted = True
@@ -113,11 +116,6 @@ def _run_due(
         report.left -= 1
         left_s = sum(map(run.estimate_s, due[number:]))
         watch(replace(now, left_s=left_s, outcome=outcome, step_ns=step_ns))
-
-
-def _teller(watch: StudyWatcher, now: StudyProgress) -> MessageCallback:
-    watch(now)
-    return lambda text: watch(replace(now, text=text))
 
 
 class _StudyRun:
@@ -150,7 +148,8 @@ class _StudyRun:
         status, reason = OK, ""
         try:
             if cell.kind == BASELINE:
-                rows = self._baseline(cell, tell)
+                about = self._conditions
+                rows = self._ways.baseline(cell.variant.network, about.threads, about.study.is_training, tell=tell)
             else:
                 capture = self._ways.run(self._conditions.request(cell), tell)
                 status, reason = capture.status, capture.reason
@@ -160,24 +159,18 @@ class _StudyRun:
             status, reason = "crashed", str(error)
         except MemoryError as error:
             status, reason = "oom", f"profkit itself ran out of memory: {error}"
-        except OSError as error:
-            if error.errno in _DISK_FULL:
+        except Exception as error:  # a mistake in one framework's code must not cost the others' results
+            if isinstance(error, OSError) and error.errno in _DISK_FULL:
                 raise ProfkitError(
                     f"{error.filename or tempfile.gettempdir()}: {error.strerror}: the arrays of a cell go there first;"
                     " make room or set TMPDIR, then type the same command again (finished cells are kept)"
                 ) from error
-            status, reason = "crashed", f"{type(error).__name__}: {error}"
-        except Exception as error:  # a mistake in one framework's code must not cost the others' results
             status, reason = "crashed", f"{type(error).__name__}: {error}"
         outcome = CellOutcome(cell.id, status, reason, self._ways.clock() - begin, rows)
         self._folder.keep(cell, outcome, capture)
         self._remember(cell, outcome)
         samples = capture.step_ns if capture is not None else []
         return outcome, statistics.median(samples) if samples else None
-
-    def _baseline(self, cell: StudyCell, tell: MessageCallback) -> list[dict[str, Any]]:
-        study = self._conditions.study
-        return self._ways.baseline(cell.variant.network, self._conditions.threads, study.is_training, tell=tell)
 
     def _remember(self, cell: StudyCell, outcome: CellOutcome) -> None:
         if outcome.status == OK:

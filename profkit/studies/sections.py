@@ -69,8 +69,6 @@ class StudyText:
 
 @dataclass(frozen=True)
 class TomlSection:
-    """One table of the file."""
-
     source: StudyText
     values: Mapping[str, Any]
     path: tuple[str, ...] = ()
@@ -86,7 +84,6 @@ class TomlSection:
         return UsageError(f"{place}: {field or 'the study'}: {message}")
 
     def allow(self, names: Iterable[str], what: str = "field") -> None:
-        """Refuse every other name."""
         known = list(names)
         for name in self.values:
             if name not in known:
@@ -108,7 +105,7 @@ class TomlSection:
         if value < least:
             raise self.error(name, f"must be at least {least}, got {value}")
         if value > most:
-            raise self.error(name, f"must be at most {most:,}, got {told(value)}")
+            raise self.error(name, f"must be at most {most:,}, got {quoted_value(value)}")
         return int(value)
 
     def number(self, name: str, default: float | None = None) -> float:
@@ -130,7 +127,7 @@ class TomlSection:
             raise self.error(name, f"has {len(values):,} values, more than {MOST_ITEMS:,}")
         for index, value in enumerate(values):
             if value in values[:index]:
-                raise self.error(name, f"{told(value)} appears twice")
+                raise self.error(name, f"{quoted_value(value)} appears twice")
         return values
 
     def words(self, name: str) -> list[str]:
@@ -138,7 +135,7 @@ class TomlSection:
         values = self.items(name)
         for value in values:
             if not isinstance(value, str):
-                raise self.error(name, f"expected texts in quotes, got {told(value)}")
+                raise self.error(name, f"expected texts in quotes, got {quoted_value(value)}")
         return values
 
     def section(self, name: str) -> TomlSection:
@@ -154,11 +151,11 @@ class TomlSection:
         # TOML has 1 and 1.0; a whole number is a number too. A bool is an int in Python only.
         accepted: tuple[type, ...] = (int, float) if kind is float else (kind,)
         if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
-            raise self.error(name, f"expected {_KINDS[kind]}, got {told(value)}")
+            raise self.error(name, f"expected {_KINDS[kind]}, got {quoted_value(value)}")
         return value
 
 
-def told(value: Any) -> str:
+def quoted_value(value: Any) -> str:
     """A value in an error: its begin if it is long."""
     text = repr(value) if not isinstance(value, int) or abs(value) < 1 << 64 else "a number of many digits"
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"

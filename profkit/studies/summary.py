@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from profkit.attribution.kinds import AUXILIARY
+from profkit.data import SYNTHETIC
 from profkit.ops.networks import Network, Training
-from profkit.ops.networks.data import SYNTHETIC
 from profkit.ops.networks.work import network_work
 from profkit.studies.declaration import Figures, Study, Variant
 from profkit.studies.numbers import CellNumbers, Gap, OperatorRow
@@ -28,8 +28,6 @@ _LAYER_KINDS = {"pool": "pool2d"}
 
 @dataclass(frozen=True)
 class RepetitionRange:
-    """Over repetitions."""
-
     median: float
     low: float
     high: float
@@ -80,8 +78,6 @@ class VariantRow:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What training a variant gave."""
-
     status: str
     reason: str = ""
     framework: str = ""
@@ -113,8 +109,6 @@ class VariantFacts:
 
 @dataclass(frozen=True)
 class Failure:
-    """A cell that gave no numbers."""
-
     variant: str
     kind: str
     """Of the cell: measure, learn, baseline."""
@@ -144,6 +138,11 @@ class Summary:
         """The measured row, None when nothing was measured."""
         found = (row for row in self.rows if (row.variant, row.framework) == (variant, framework))
         return next((row for row in found if row.status == "ok"), None)
+
+    def measured(self, variant: str) -> list[VariantRow]:
+        """Its measured rows, in the study's order of frameworks."""
+        rows = [self.row(variant, runner.key) for runner in self.study.runners]
+        return [row for row in rows if row is not None]
 
     def facts(self, variant: str) -> VariantFacts:
         return next(facts for facts in self.variants if facts.name == variant)
@@ -262,7 +261,10 @@ def _row(
         bytes_ratio=_bytes_ratio(mine, base, focus),
         kinds=kinds,
         types=_medians([cell.types for cell in mine]),
-        remainders={name: statistics.median(cell.remainders.get(name, 0.0) for cell in mine) for name in _names(mine)},
+        remainders={
+            name: statistics.median(cell.remainders.get(name, 0.0) for cell in mine)
+            for name in dict.fromkeys(name for cell in mine for name in cell.remainders)
+        },
         gaps=middle.gaps,
         gaps_step_ns=middle.wall_ns,
         recording={name: _median([cell.recording.get(name) for cell in mine]) or 0.0 for name in middle.recording},
@@ -280,12 +282,12 @@ def _ratio(
 
 
 def _bytes_ratio(cells: Sequence[CellNumbers], base: Mapping[int, CellNumbers], focus: str) -> float | None:
-    def size(cell: CellNumbers) -> float | None:
-        row = cell.kind(focus)
-        return row.requested_bytes if row else None
-
-    pairs = [(size(cell), size(base[cell.repetition])) for cell in cells if cell.repetition in base]
-    return _median([own / other if own is not None and other else None for own, other in pairs])
+    ratios = []
+    for cell in cells:
+        own, other = cell.kind(focus), base[cell.repetition].kind(focus) if cell.repetition in base else None
+        if own and other and own.requested_bytes is not None and other.requested_bytes:
+            ratios.append(own.requested_bytes / other.requested_bytes)
+    return _median(ratios)
 
 
 def _focus_ns(cell: CellNumbers, focus: str) -> float:
@@ -314,10 +316,6 @@ def _medians(tables: Sequence[Sequence[OperatorRow]]) -> list[OperatorRow]:
 def _median(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
-
-
-def _names(cells: Sequence[CellNumbers]) -> list[str]:
-    return list(dict.fromkeys(name for cell in cells for name in cell.remainders))
 
 
 def _largest_kind(cells: Sequence[CellNumbers]) -> str:

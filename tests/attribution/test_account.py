@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from profkit import report
 from profkit.attribution.account import DEVICES, STEPS, THREADS, account, clocks_of
+from profkit.attribution.aggregation import usage
 from profkit.attribution.grouping import groupings_of, groupings_on
 from profkit.attribution.metrics import COUNT, METRICS, NUMBER, SUM, Metric
 from profkit.attribution.passes import usage_of
-from profkit.attribution.tables import usage
 from profkit.capture.reading import read
 from profkit.capture.schema import Capture
 from profkit.errors import UsageError
@@ -31,6 +29,7 @@ from tests.capture.importers.foreign_traces import by_real_file, opened_trace, r
 from tests.capture.mixed_captures import mixed_capture
 from tests.capture.tables import Row, capture_of
 from tests.commands.traced_programs import traced
+from tests.support.typed import Typed
 
 PROGRAM = """
 import threading, profkit
@@ -63,7 +62,7 @@ def test_random_programs_add_up(capture: Capture) -> None:
     assert_adds_up(capture)
 
 
-@given(capture=device_traces(least_work=1))
+@given(capture=device_traces())
 @settings(max_examples=40, deadline=None)
 def test_random_gpu_traces_add_up(capture: Capture) -> None:
     assert_adds_up(capture)
@@ -139,23 +138,19 @@ def two_metrics() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("two_metrics")
-def test_a_metric_is_one_declaration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_metric_is_one_declaration(tmp_path: Path, typed: Typed) -> None:
     """It is in JSON, CSV and text, in the lines below the rows and in the help, and rows can be sorted by it."""
     made = CaptureBuilder().begin(0, "longer").end(5).begin(10, "a").end(11).begin(20, "a").end(21)
-    path, files = made.write(tmp_path / "run.profkit"), {kind: tmp_path / kind for kind in ("json", "csv")}
-    flags = [f"--{kind}={target}" for kind, target in files.items()]
+    path, json_file, csv_file = made.write(tmp_path / "run.profkit"), tmp_path / "json", tmp_path / "csv"
 
-    assert report.main([path, "--columns", "calls,letters,ABC each", "--sort", "letters", *flags]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert report.main(["--help"]) == 0
+    words = ["--columns", "calls,letters,ABC each", "--sort", "letters", "--json", json_file, "--csv", csv_file]
+    lines = [line.split() for line in typed.shows("report", path, *words).splitlines()]
 
     shown = [line for line in lines if line[:1] in (["longer"], ["a"], ["total"])]
     assert shown == [["longer", "1", "6", "6.00"], ["a", "2", "1", "0.500"], ["total", "3", "7", "2.33"]]
-    assert "letters of a name" in capsys.readouterr().out
-    rows = json.loads(files["json"].read_text())["rows"]
+    assert "letters of a name" in typed.shows("report", "--help")
+    rows = json.loads(json_file.read_text())["rows"]
     assert {row["name"]: row["letters"] for row in rows} == {"longer": 6, "a": 1}
     assert not any("letters_each" in row for row in rows)
-    assert {row["name"]: row["letters"] for row in csv.DictReader(io.StringIO(files["csv"].read_text()))} == {
-        "longer": "6",
-        "a": "1",
-    }
+    with csv_file.open() as stream:
+        assert {row["name"]: row["letters"] for row in csv.DictReader(stream)} == {"longer": "6", "a": "1"}

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from profkit.attribution.account import THREADS
 from profkit.attribution.passes import usage_of
-from profkit.attribution.tree import tree_of
 from profkit.attribution.usage import UsageRow
-from profkit.capture.schema import Capture, RangeKind
+from profkit.capture.schema import Capture
 from tests.attribution.random_captures import captures
 from tests.attribution.slow_reference import SlowRow, SlowTree, slow_rows
 
@@ -66,59 +64,6 @@ def test_every_number_is_that_of_the_slow_reference(by: str, capture: Capture) -
                 assert getattr(row, field) is None
             else:
                 assert getattr(row, field) == getattr(slow, field), (by, row.name, field)
-
-
-@by_key
-@settings(max_examples=60, deadline=None)
-@given(capture=captures())
-def test_rows_and_remainder_add_up_to_the_totals_exactly(by: str, capture: Capture) -> None:
-    usage = usage_of(capture, by, clock=THREADS)
-
-    assert sum(row.exclusive_ns for row in usage.rows) + usage.remainder_ns == usage.wall_ns
-    assert usage.remainder_ns >= 0
-    if len(capture.allocations):
-        assert usage.unattributed_alloc_bytes is not None
-        own = sum(row.own_alloc_bytes or 0 for row in usage.rows)
-        assert own + usage.unattributed_alloc_bytes == usage.total_alloc_bytes == capture.allocations.bytes.sum()
-
-
-@settings(max_examples=60, deadline=None)
-@given(capture=captures())
-def test_children_and_own_time_make_up_each_range(capture: Capture) -> None:
-    ranges = capture.ranges
-    in_tree = ranges.kind == RangeKind.RANGE
-
-    own = tree_of(capture).own_ns
-
-    for row in np.flatnonzero(in_tree):
-        children = in_tree & (ranges.parent == row)
-        children_ns = (ranges.end_ns - ranges.start_ns)[children].sum()
-        assert own[row] >= 0
-        assert own[row] + children_ns == ranges.end_ns[row] - ranges.start_ns[row]
-
-
-@settings(max_examples=60, deadline=None)
-@given(capture=captures())
-def test_each_path_is_its_own_time_and_the_paths_below_it(capture: Capture) -> None:
-    usage = usage_of(capture, "path", clock=THREADS)
-
-    for row in usage.rows:
-        if row.span_calls:
-            continue  # a span of the same path may reach beyond the ranges
-        below = [other for other in usage.rows if other.path[:-1] == row.path and not other.span_calls]
-        spans = [other for other in usage.rows if other.path[:-1] == row.path and 0 < other.span_calls < other.calls]
-        if not spans:
-            assert row.exclusive_ns + sum(other.inclusive_ns for other in below) == row.inclusive_ns
-
-
-@settings(max_examples=60, deadline=None)
-@given(capture=captures())
-def test_each_path_allocates_its_own_bytes_and_those_of_the_paths_below_it(capture: Capture) -> None:
-    usage = usage_of(capture, "path", clock=THREADS)
-
-    for row in usage.rows:
-        below = sum(other.alloc_bytes or 0 for other in usage.rows if other.path[:-1] == row.path)
-        assert (row.own_alloc_bytes or 0) + below == (row.alloc_bytes or 0)
 
 
 @settings(max_examples=60, deadline=None)

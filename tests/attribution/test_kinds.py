@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from profkit.attribution.kinds import AUXILIARY, KINDS, kind_of, kinds_of
+from profkit.attribution.kinds import AUXILIARY, KINDS, kinds_of
 
 # Types as the frameworks' own tracers write them, forward and backward.
 REAL_TYPES = {
@@ -13,6 +13,12 @@ REAL_TYPES = {
         "aten::convolution_backward aten::thnn_conv2d aten::_slow_conv2d_forward mkldnn::_convolution_pointwise",
         "matmul": "aten::linear aten::addmm aten::mm aten::matmul mkldnn::_linear_pointwise",
         "pool": "aten::max_pool2d aten::max_pool2d_with_indices aten::max_pool2d_with_indices_backward",
+        "batch_norm": "aten::batch_norm aten::native_batch_norm aten::native_batch_norm_backward",
+        "layer_norm": "aten::layer_norm aten::native_layer_norm_backward",
+        "lstm": "aten::lstm aten::mkldnn_rnn_layer aten::mkldnn_rnn_layer_backward",
+        "attention": "aten::scaled_dot_product_attention aten::_scaled_dot_product_flash_attention_for_cpu",
+        "embedding": "aten::embedding aten::embedding_dense_backward",
+        "activation": "aten::gelu aten::gelu_backward aten::tanh_backward aten::hardsigmoid",
         "relu": "aten::relu aten::relu_ aten::threshold_backward aten::clamp_min aten::clamp_min_",
         "loss": "aten::cross_entropy_loss aten::_log_softmax aten::_log_softmax_backward_data aten::nll_loss_nd "
         "aten::nll_loss_forward aten::nll_loss_backward aten::mse_loss aten::mse_loss_backward",
@@ -34,6 +40,8 @@ REAL_TYPES = {
         "matmul": "MatMul _FusedMatMul _MklNativeMatMul _MklFusedMatMul",
         "pool": "MaxPool MaxPoolGrad AvgPool _MklNativeMaxPool",
         "lrn": "LRN LRNGrad",
+        "batch_norm": "FusedBatchNormV3 _FusedBatchNormEx FusedBatchNormGradV3",
+        "activation": "Tanh TanhGrad Sigmoid",
         "bias": "BiasAdd BiasAddGrad",
         "relu": "Relu ReluGrad",
         "loss": "SparseSoftmaxCrossEntropyWithLogits SquaredDifference",
@@ -92,12 +100,21 @@ REAL_TYPES = {
     "native": {
         "conv2d": "conv2d conv2d_weight_gradient conv2d_input_gradient",
         "matmul": "matmul",
-        "pool": "pool2d max_pool_gradient",
-        "lrn": "lrn lrn_gradient",
-        "relu": "relu relu_gradient",
+        "pool": "pool2d pool2d_input_gradient",
+        "lrn": "lrn lrn_input_gradient",
+        "batch_norm": "batch_norm batch_norm_gradient batch_norm_input_gradient running_statistics",
+        "layer_norm": "layer_norm layer_norm_gradient layer_norm_parameter_gradient",
+        "lstm": "lstm lstm_gradient lstm_result",
+        "attention": "attention attention_shares attention_gradient",
+        "embedding": "embedding embedding_weight_gradient",
+        "activation": "activation activation_input_gradient",
+        "add": "add gradient_sum",
+        "concat": "concat concat_gradient",
+        "mean": "mean mean_gradient",
+        "relu": "relu relu_gradient relu_input_gradient",
         "bias": "bias_gradient",
         "loss": "log_softmax cross_entropy cross_entropy_gradient squared_error",
-        "optimiser": "sgd",
+        "optimiser": "sgd adam rmsprop optimiser_step",
         "view": "reshape",
     },
 }
@@ -111,27 +128,27 @@ CASES = [
 
 @pytest.mark.parametrize(("framework", "type", "kind"), CASES)
 def test_a_type_of_a_framework_has_its_kind(framework: str, type: str, kind: str) -> None:
-    assert kind_of(framework, type) == kind
+    assert kinds_of(framework, type)[0] == kind
 
 
 @pytest.mark.parametrize("framework", ["numpy", "numba", "cupy"])
 def test_frameworks_that_run_layer_by_layer_share_a_table(framework: str) -> None:
-    assert kind_of(framework, "max_pool_gradient") == "pool"
+    assert kinds_of(framework, "pool2d_input_gradient")[0] == "pool"
 
 
 @pytest.mark.parametrize("type", ["Conv2D", "_FusedConv2D", "aten::mkldnn_convolution", "convolution"])
 def test_keras_has_the_types_of_whatever_it_runs_on(type: str) -> None:
-    assert kind_of("keras", type) == "conv2d"
+    assert kinds_of("keras", type)[0] == "conv2d"
 
 
 @pytest.mark.parametrize("type", ["pow", "avg_pool3d", "constant_pad_nd", "mul", "empty", "copy_"])
 @pytest.mark.parametrize("phase", ["forward", "backward"])
 def test_everything_that_torch_does_in_a_normalisation_is_the_normalisation(type: str, phase: str) -> None:
-    assert kind_of("torch", f"aten::{type}", "lrn", phase) == "lrn"
+    assert kinds_of("torch", f"aten::{type}", "lrn", phase)[0] == "lrn"
 
 
 def test_changing_a_layout_is_no_part_of_a_normalisation() -> None:
-    assert kind_of("onnxruntime", "ReorderOutput", "lrn", "forward") == "reorder"
+    assert kinds_of("onnxruntime", "ReorderOutput", "lrn", "forward")[0] == "reorder"
 
 
 @pytest.mark.parametrize(
@@ -145,13 +162,25 @@ def test_changing_a_layout_is_no_part_of_a_normalisation() -> None:
         ("multiply", "dropout", "forward", "dropout"),
         ("subtract", "conv2d", "optimiser", "optimiser"),
         ("add", None, "forward", "eltwise"),
-        ("add", "conv2d", "backward", "eltwise"),
+        ("add", None, "backward", "add"),
+        ("add", "conv2d", "backward", "add"),
+        ("multiply", "conv2d", "backward", "eltwise"),
         ("reduce", "conv2d", "forward", "reduce"),
         ("pad", "pool2d", "backward", "pad"),
+        ("multiply", "batch_norm", "forward", "batch_norm"),
+        ("dot", "lstm", "forward", "lstm"),
+        ("copy", "lstm", "forward", "copy"),
+        ("gather", "embedding", "forward", "embedding"),
+        ("concatenate", "concat", "forward", "concat"),
+        ("add", "add", "forward", "add"),
+        ("tanh", "activation", "forward", "activation"),
+        ("maximum", "activation", "forward", "relu"),
+        ("reduce", "mean", "forward", "mean"),
+        ("add", "lstm", "optimiser", "optimiser"),
     ],
 )
 def test_a_layer_says_what_a_generic_operator_is_for(type: str, layer_kind: str | None, phase: str, kind: str) -> None:
-    assert kind_of("jax", type, layer_kind, phase) == kind
+    assert kinds_of("jax", type, layer_kind, phase)[0] == kind
 
 
 def test_a_fused_operator_does_all_that_is_fused_and_is_the_heaviest_of_it() -> None:
@@ -161,7 +190,7 @@ def test_a_fused_operator_does_all_that_is_fused_and_is_the_heaviest_of_it() -> 
         "bias",
     )
     assert kinds_of("jax", "maximum", "conv2d", "forward", "broadcast+add+maximum") == ("relu", "bias", "fill")
-    assert kind_of("torch", "graph_0_cpp_fused_convolution_relu_0") == "conv2d"
+    assert kinds_of("torch", "graph_0_cpp_fused_convolution_relu_0")[0] == "conv2d"
 
 
 @pytest.mark.parametrize("type", ["aten::mystery", "", None])
@@ -170,7 +199,7 @@ def test_what_no_table_knows_is_other(type: str | None) -> None:
 
 
 def test_torch_under_keras_has_types_without_a_namespace_too() -> None:
-    assert kind_of("keras", "detach") == "view"
+    assert kinds_of("keras", "detach")[0] == "view"
 
 
 def test_theano_s_rectifier_is_known_by_what_it_is_composed_of() -> None:
@@ -178,7 +207,7 @@ def test_theano_s_rectifier_is_known_by_what_it_is_composed_of() -> None:
 
 
 def test_a_conversion_is_no_convolution() -> None:
-    assert kind_of("torch", "aten::convert_element_type") == "other"
+    assert kinds_of("torch", "aten::convert_element_type")[0] == "other"
 
 
 def test_every_kind_has_a_place_in_the_order() -> None:

@@ -8,19 +8,19 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import kernel_fit
 import kernels
 import measured_page
 import numpy as np
 import pytest
-from kernel_fit import fit, non_negative
-from kernel_report import build_summary, document, summary_page
-from kernel_results import Store, choose_again, judge, record_of
-from kernel_shapes import AS_GIVEN, OWN, sections
+from kernel_pages import fit as kernel_fit
+from kernel_pages.fit import fit, non_negative
+from kernel_pages.report import build_summary, document, summary_page
+from kernel_pages.results import Store, choose_again, judge, record_of
+from kernel_pages.shapes import AS_GIVEN, OWN, sections
 
 from profkit.frameworks.native import costs as native_costs
 from profkit.frameworks.native import policy as native_policy
-from profkit.frameworks.native.costs import KernelCost, cost_name
+from profkit.frameworks.native.costs import cost_name
 from profkit.measurement.result import Cell, Row
 from profkit.ops import Conv2d, spec_from_dict
 
@@ -145,7 +145,7 @@ def test_after_a_fit_the_policy_chooses_again(tmp_path: Path, monkeypatch: pytes
     store.keep(record())
     for convention in (AS_GIVEN, OWN):
         store.of("conv")[0][convention] |= {"policy": "native/direct", "policy_ratio": None}
-    known = {cost_name("conv2d/native/cpu/implicit_gemm", Conv2d()): KernelCost({"products": 1e-2}, 9, 0.1)}
+    known = {cost_name("conv2d/native/cpu/implicit_gemm", Conv2d()): {"products": 1e-2}}
     monkeypatch.setattr(native_policy, "known_costs", lambda: known)
 
     changed = choose_again(store)

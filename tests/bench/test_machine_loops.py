@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from machine_loops import Instruction, kernel_loops, modelled_cycles, peak_share, read_object, short_name
+from kernel_pages.machine_loops import Instruction, kernel_loops, modelled_cycles, peak_share, read_object, short_name
 
 SOURCE = """
 namespace profkit {

@@ -19,12 +19,6 @@ def listing(lines: Iterable[str], function: str = "_Z7examplePf") -> str:
     return head + "\n".join(body) + "\n\t\t..........\n"
 
 
-def loop_of(lines: Iterable[str]) -> list[str]:
-    """The opcodes of the main loop."""
-    (kernel,) = parse_sass(listing(lines))
-    return [instruction.opcode for instruction in main_loop(kernel.instructions)]
-
-
 INNER = ["LDS.128 R4, [R2]", "FFMA R8, R4, R5, R8", "FFMA R9, R4, R6, R9", "@P0 BRA 0x{start:x}"]
 
 
@@ -42,42 +36,41 @@ def test_a_listing_gives_addresses_opcodes_and_targets() -> None:
     assert [each.target for each in kernel.instructions] == [None, None, 16, None]
 
 
-def test_the_main_loop_is_from_the_target_to_the_backward_branch() -> None:
-    assert loop_of(["MOV R1, RZ", *inner(1), "EXIT"]) == ["LDS", "FFMA", "FFMA", "BRA"]
+SHORT = ["FFMA R1, R2, R3, R1", *(f"IADD3 R{n}, R{n}, 0x1, RZ" for n in (4, 5, 6)), "@P1 BRA 0x0"]
+MULTIPLIES = ["LDS", "FFMA", "FFMA", "BRA"]
 
 
-def test_a_branch_to_itself_and_a_forward_branch_are_no_loops() -> None:
-    assert loop_of(["@P0 BRA 0x20", "FFMA R1, R2, R3, R1", "EXIT", "BRA 0x30"]) == []
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param(["MOV R1, RZ", *inner(1), "EXIT"], MULTIPLIES, id="from the target to the backward branch"),
+        pytest.param(
+            ["@P0 BRA 0x20", "FFMA R1, R2, R3, R1", "EXIT", "BRA 0x30"],
+            [],
+            id="a branch to itself and a forward branch are no loops",
+        ),
+        pytest.param([*SHORT, *inner(5), "EXIT"], MULTIPLIES, id="of two loops the one with more products"),
+        pytest.param(
+            ["S2R R0, SR_TID.X", *inner(1), "FFMA R7, R7, R7, R7", "BAR.SYNC 0x0", "@P1 BRA 0x0", "EXIT"],
+            MULTIPLIES,
+            id="not the loop around the loop that multiplies",
+        ),
+        pytest.param(
+            ["FFMA R1, R2, R3, R1", "LDG.E R4, [R2.64]", "@P0 BRA 0x10", "FFMA R5, R2, R3, R5", "@P1 BRA 0x0", "EXIT"],
+            ["FFMA", "LDG", "BRA", "FFMA", "BRA"],
+            id="an inner loop without products hides none",
+        ),
+        pytest.param(
+            ["LDG.E R4, [R2.64]", "@P0 BRA 0x0", "LDG.E R5, [R2.64]", "FADD R6, R5, R6", "@P1 BRA 0x20", "EXIT"],
+            ["LDG", "FADD", "BRA"],
+            id="without products the longest",
+        ),
+    ],
+)
+def test_the_main_loop_is_found(lines: list[str], expected: list[str]) -> None:
+    (kernel,) = parse_sass(listing(lines))
 
-
-def test_of_two_loops_the_one_with_more_products_is_main() -> None:
-    short = [
-        "FFMA R1, R2, R3, R1",
-        "IADD3 R4, R4, 0x1, RZ",
-        "IADD3 R5, R5, 0x1, RZ",
-        "IADD3 R6, R6, 0x1, RZ",
-        "@P1 BRA 0x0",
-    ]
-
-    assert loop_of([*short, *inner(5), "EXIT"]) == ["LDS", "FFMA", "FFMA", "BRA"]
-
-
-def test_a_loop_around_the_loop_that_multiplies_is_not_main() -> None:
-    outer = ["S2R R0, SR_TID.X", *inner(1), "FFMA R7, R7, R7, R7", "BAR.SYNC 0x0", "@P1 BRA 0x0", "EXIT"]
-
-    assert loop_of(outer) == ["LDS", "FFMA", "FFMA", "BRA"]
-
-
-def test_an_inner_loop_without_products_does_not_hide_the_loop_that_multiplies() -> None:
-    lines = ["FFMA R1, R2, R3, R1", "LDG.E R4, [R2.64]", "@P0 BRA 0x10", "FFMA R5, R2, R3, R5", "@P1 BRA 0x0", "EXIT"]
-
-    assert loop_of(lines) == ["FFMA", "LDG", "BRA", "FFMA", "BRA"]
-
-
-def test_without_products_the_longest_loop_is_main() -> None:
-    lines = ["LDG.E R4, [R2.64]", "@P0 BRA 0x0", "LDG.E R5, [R2.64]", "FADD R6, R5, R6", "@P1 BRA 0x20", "EXIT"]
-
-    assert loop_of(lines) == ["LDG", "FADD", "BRA"]
+    assert [instruction.opcode for instruction in main_loop(kernel.instructions)] == expected
 
 
 @pytest.mark.parametrize("opcode", PRODUCTS)

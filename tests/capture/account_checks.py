@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from profkit.attribution.account import DEVICES, STEPS, THREADS, Shares, account, clocks_of
+from profkit.attribution.aggregation import usage
 from profkit.attribution.grouping import groupings_on
 from profkit.attribution.networks.operators import operators_in
-from profkit.attribution.tables import usage
 from profkit.attribution.usage import Usage
 from profkit.capture.schema import HOST_MEMORY, NONE, Capture
 

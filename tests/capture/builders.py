@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from profkit.capture.schema import AllocationCall, PayloadType, Source
+from profkit.capture.reading import read
+from profkit.capture.schema import AllocationCall, Capture, PayloadType, Source
 from tests.capture.tables import payload_bits
 
 CAPTURE_ID = 0x1122334455667788
@@ -54,7 +55,6 @@ _CRC_TABLE = _crc_table()
 
 
 def crc32c(data: bytes) -> int:
-    """CRC-32C (Castagnoli)."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _CRC_TABLE[(crc ^ byte) & 255] ^ crc >> 8
@@ -79,19 +79,41 @@ def block(block_type: int, payload: bytes, process_id: int = 1, capture_id: int 
     return b"PBK1" + struct.pack("<I", crc32c(rest)) + rest
 
 
+def read_blocks(blocks: Iterable[bytes], folder: Path) -> Capture:
+    """What the reader makes of a file of these blocks."""
+    (folder / "made.profkit").write_bytes(file_header() + b"".join(blocks))
+    return read(folder / "made.profkit")
+
+
+def blocks_of_type(blocks: Sequence[bytes], block_type: int) -> list[int]:
+    """The places of the blocks of this type."""
+    return [place for place, made in enumerate(blocks) if made[8:12] == struct.pack("<I", block_type)]
+
+
+def rows(capture: Capture) -> list[tuple[str, int, int, int]]:
+    """Name, start, end and parent of each range."""
+    r = capture.ranges
+    names = [capture.text(number) for number in r.name.tolist()]
+    return list(zip(names, r.start_ns.tolist(), r.end_ns.tolist(), r.parent.tolist()))
+
+
+def memory(capture: Capture) -> list[tuple[int, int, int, int]]:
+    """Address, bytes, time and time of release (-1: none) of each allocation."""
+    a = capture.allocations
+    return list(zip(a.address.tolist(), a.bytes.tolist(), a.time_ns.tolist(), a.free_time_ns.tolist()))
+
+
 def word(kind: str | int, argument: int = 0, ticks: int = 0) -> int:
     """The first word of an event."""
     return (EVENT[kind] if isinstance(kind, str) else kind) << 60 | argument << 44 | ticks & TICK_MASK
 
 
 def words_bytes(words: Iterable[int]) -> bytes:
-    """Event words as bytes."""
     listed = list(words)
     return struct.pack(f"<{len(listed)}Q", *listed)
 
 
 def events_block(thread: int, first_word: int, words: list[int], written_ticks: int, process_id: int = 1) -> bytes:
-    """A block of event words."""
     header = struct.pack("<IIQQ", thread, len(words), first_word, written_ticks)
     return block(EVENTS, header + words_bytes(words), process_id)
 
@@ -199,7 +221,6 @@ class CaptureBuilder:
         source: Source = Source.NVTX,
         wide: bool = False,
     ) -> CaptureBuilder:
-        """A range opens."""
         label = self.label(name, domain, category, colour, source)
         ticks = self.ticks(t)
         self._thread.stack.append((label, ticks))
@@ -215,7 +236,6 @@ class CaptureBuilder:
         return self._event("end", index, self.ticks(t))
 
     def mark(self, t: int, name: str, *, payload: int | float | None = None, **label: Any) -> CaptureBuilder:
-        """An instant."""
         return self._event("mark", 0, self.ticks(t), self.label(name, **label)).payload(payload)
 
     def span_begin(
@@ -234,15 +254,12 @@ class CaptureBuilder:
         return self if value is None else self.words(word("payload", payload_type or kind), bits)
 
     def alloc(self, t: int, address: int, size: int, call: AllocationCall = AllocationCall.MALLOC) -> CaptureBuilder:
-        """Memory is taken."""
         return self._event("allocate", call, self.ticks(t), address, size)
 
     def free(self, t: int, address: int, call: AllocationCall = AllocationCall.FREE) -> CaptureBuilder:
-        """Memory is given back."""
         return self._event("release", call, self.ticks(t), address)
 
     def unmap(self, t: int, address: int, size: int) -> CaptureBuilder:
-        """Pages are given back."""
         return self._event("unmap", 0, self.ticks(t), address, size)
 
     def usage(self, is_end: bool, minor: int, major: int, voluntary: int, involuntary: int) -> CaptureBuilder:
@@ -254,7 +271,6 @@ class CaptureBuilder:
         return self._event("time", 0, self.ticks(t), self.ticks(t))
 
     def dropped(self, t: int, count: int) -> CaptureBuilder:
-        """So many records were lost here."""
         return self._event("dropped", 0, self.ticks(t), count)
 
     def end_elsewhere(self, t: int, opener: int, begin_t: int) -> CaptureBuilder:
@@ -262,12 +278,10 @@ class CaptureBuilder:
         return self._event("end_elsewhere", 0, self.ticks(t), opener, self.ticks(begin_t) & TICK_MASK)
 
     def words(self, *raw: int) -> CaptureBuilder:
-        """Raw words."""
         self._thread.words += raw
         return self
 
     def sample(self, t: int, resident_bytes: int) -> CaptureBuilder:
-        """Resident memory of the process."""
         self._process.samples.append((self.ticks(t), resident_bytes))
         return self
 
@@ -313,13 +327,22 @@ class CaptureBuilder:
         return made
 
     def build(self) -> bytes:
-        """The whole file."""
         return file_header(counters=self._counters) + b"".join(self.blocks())
 
     def write(self, path: Path | str) -> str:
         """The whole file, written; gives the path."""
         Path(path).write_bytes(self.build())
         return str(path)
+
+    def read(self, folder: Path) -> Capture:
+        """What the reader makes of it."""
+        return read(self.write(folder / "made.profkit"))
+
+    def read_without(self, block_type: int, number: int, folder: Path) -> Capture:
+        """What is read of a file that has lost the block of this type and number."""
+        blocks = self.blocks()
+        lost = blocks_of_type(blocks, block_type)[number]
+        return read_blocks(blocks[:lost] + blocks[lost + 1 :], folder)
 
     @property
     def _process(self) -> _Process:

@@ -32,12 +32,10 @@ def copy(start: int, end: int, correlation: int, size: int, kind: int = 1, sourc
 
 
 def memset(start: int, end: int, correlation: int, size: int) -> bytes:
-    """Memory of the device is set to zero."""
     return entry(SET, work(start, end, correlation) + struct.pack("<QIHH", size, 0, 3, 0))
 
 
 def call(name: int, start: int, end: int, correlation: int, thread: int = 5000, result: int = 0) -> bytes:
-    """A call of the CUDA runtime."""
     return entry(CALL, struct.pack("<QQIIIIII", start, end, correlation, name, thread, result, 0, 211))
 
 
@@ -47,22 +45,18 @@ def correlation(token: int, number: int) -> bytes:
 
 
 def memory(time: int, address: int, size: int, number: int, is_release: bool = False, pool: int = 0) -> bytes:
-    """Memory of the device is taken or given back."""
     return entry(MEMORY, struct.pack("<QQQQIIIIII", time, address, size, pool, number, 0, 1, 7, is_release, 3))
 
 
 def pool(time: int, address: int, reserved: int, used: int, operation: int = 0) -> bytes:
-    """How large a memory pool is."""
     return entry(POOL, struct.pack("<6Q4I", time, address, reserved, used, 0, 0, 5, 0, operation, 0))
 
 
 def overhead(kind: int, start: int, end: int) -> bytes:
-    """What CUPTI cost."""
     return entry(OVERHEAD, struct.pack("<QQII", start, end, kind, 0))
 
 
 def device(name: int, number: int = 0) -> bytes:
-    """A GPU's attributes."""
     return entry(DEVICE, struct.pack("<QQ10I", 40 << 30, 1_555_000_000, number, name, 8, 0, 108, 64, 9, 8, 7, 0))
 
 
@@ -72,7 +66,6 @@ def counts(*values: int) -> bytes:
 
 
 def clock(device_ns: int, monotonic_ns: int, uncertainty_ns: int = 20) -> bytes:
-    """A pair of the two clocks."""
     return entry(CLOCK, struct.pack("<Qqq", device_ns, monotonic_ns, uncertainty_ns))
 
 

@@ -16,13 +16,9 @@ mixed_capture() has, from 1,000,000 ns on (all times below are relative to that,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
-import numpy as np
-
-from profkit.capture.nesting import depths_of
 from profkit.capture.schema import (
     AGGREGATE,
     BACKWARD,
@@ -37,13 +33,11 @@ from profkit.capture.schema import (
     Allocations,
     Calls,
     Capture,
-    ColumnTable,
     CopyDirection,
     Device,
     Level,
     MemoryEvents,
     MemoryKind,
-    PayloadType,
     Process,
     RangeKind,
     Ranges,
@@ -52,14 +46,13 @@ from profkit.capture.schema import (
     Steps,
     Threads,
 )
+from tests.capture.tables import payload_bits, table_of
 
 ORIGIN_NS = 1_000_000
 STEPS_NS = ((100, 1_000), (1_100, 2_000))
 MAIN, AUTOGRAD, HELPER, CHILD = range(4)
 
-_TIMES = ("start_ns", "end_ns", "time_ns", "free_time_ns", "queued_ns")
 _Row = dict[str, Any]
-_Kind = TypeVar("_Kind", bound=ColumnTable)
 
 
 def mixed_capture() -> Capture:
@@ -71,14 +64,14 @@ def mixed_capture() -> Capture:
         for name in ("parent", "owner"):
             row[name] = row_of[row[name]] if name in row else NONE
     tables = {
-        "threads": _table(Threads, _threads(), strings),
-        "ranges": _table(Ranges, ranges, strings),
-        "steps": _table(Steps, [_at(*times, process=0) for times in STEPS_NS], strings),
-        "calls": _table(Calls, _calls(row_of), strings),
-        "activities": _table(Activities, _activities(row_of), strings),
-        "allocations": _table(Allocations, _allocations(row_of), strings),
-        "memory_events": _table(MemoryEvents, _memory_events(row_of), strings),
-        "samples": _table(Samples, [_sample(0, 10_000), _sample(1_500, 20_000)], strings),
+        "threads": table_of(Threads, _threads(), strings, ORIGIN_NS),
+        "ranges": table_of(Ranges, ranges, strings, ORIGIN_NS),
+        "steps": table_of(Steps, [_at(*times, process=0) for times in STEPS_NS], strings, ORIGIN_NS),
+        "calls": table_of(Calls, _calls(row_of), strings, ORIGIN_NS),
+        "activities": table_of(Activities, _activities(row_of), strings, ORIGIN_NS),
+        "allocations": table_of(Allocations, _allocations(row_of), strings, ORIGIN_NS),
+        "memory_events": table_of(MemoryEvents, _memory_events(row_of), strings, ORIGIN_NS),
+        "samples": table_of(Samples, [_sample(0, 10_000), _sample(1_500, 20_000)], strings, ORIGIN_NS),
     }
     return Capture(
         path="mixed",
@@ -233,27 +226,4 @@ def _primitive(name: str, thread: int, start_ns: int, end_ns: int, **values: Any
 
 
 def _payload(value: float) -> _Row:
-    is_whole = isinstance(value, int)
-    bits = np.array([value], np.int64 if is_whole else np.float64).view(np.uint64)[0]
-    return {"payload_type": PayloadType.INT64 if is_whole else PayloadType.FLOAT64, "payload": bits}
-
-
-def _table(kind: type[_Kind], rows: Sequence[_Row], strings: dict[str, int]) -> _Kind:
-    """The rows as columns; texts become numbers, times those of the capture's clock."""
-
-    def value(row: _Row, name: str, absent: Any) -> Any:
-        given = row.get(name, absent)
-        if isinstance(given, str):
-            return strings.setdefault(given, len(strings))
-        return given + ORIGIN_NS if name in _TIMES and given != NONE else given
-
-    used = {name for row in rows for name in row}
-    types = {item.name: item.metadata["absent"] for item in fields(kind)}
-    columns = {
-        name: np.array([value(row, name, absent) for row in rows], absent.dtype)
-        for name, absent in types.items()
-        if name in used
-    }
-    if "parent" in columns:
-        columns["depth"] = depths_of(columns["parent"])
-    return kind(**columns)
+    return dict(zip(("payload_type", "payload"), payload_bits(value)))

@@ -9,7 +9,8 @@ from typing import Any
 
 import profkit
 from profkit.capture.reading import read
-from profkit.capture.schema import NONE, Capture, RangeKind, payload_values
+from profkit.capture.schema import NONE, Capture, RangeKind
+from tests.capture.tables import payload_values
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 import numpy as np
 
+from profkit.capture.nesting import depths_of
 from profkit.capture.schema import (
     NONE,
+    RANGE_COUNTERS,
     AllocationCall,
     Allocations,
     Capture,
+    ColumnTable,
     Losses,
     PayloadType,
     Process,
@@ -80,28 +83,22 @@ def capture_of(
     groups = [list(group) for group in processes] or [list(dict.fromkeys(used)) or ["main"]]
     order = [name for group in groups for name in group]
     number = {name: index for index, name in enumerate(order)}
-    strings = _Strings()
+    strings: dict[str, int] = {}
     placed = sorted(rows, key=lambda r: (number[r.thread], r.start_ns, -r.end_ns if r.kind == RangeKind.RANGE else 0))
-    parents, depths = _parents(placed)
-    begin, end = span_ns or (
-        0,
-        max([0, *(r.end_ns for r in rows), *(a.free_time_ns or a.time_ns for a in allocations)]),
-    )
+    last = max([0, *(r.end_ns for r in rows), *(a.free_time_ns or a.time_ns for a in allocations)])
+    span_ns = span_ns or (0, last)
+    resident = [{"process": 0, "time_ns": time, "resident_bytes": size} for time, size in samples]
     return Capture(
         path="made by hand",
         created_unix_ns=1_700_000_000_000_000_000,
-        processes=tuple(_process(index, begin, end, empty_range_ns) for index in range(len(groups))),
-        threads=_threads(groups, placed, strings, begin, end),
-        ranges=_ranges(placed, parents, depths, number, strings),
-        allocations=_allocations(allocations, placed, number),
-        samples=Samples(
-            np.zeros(len(samples), np.int32),
-            np.array([time for time, _ in samples], np.int64),
-            np.array([size for _, size in samples], np.uint64),
-        ),
-        losses=losses or Losses(0, 0, 0, 0, 0),
+        processes=tuple(_process(index, span_ns, empty_range_ns) for index in range(len(groups))),
+        threads=table_of(Threads, _threads(groups, placed, span_ns), strings),
+        ranges=table_of(Ranges, _ranges(placed, number), strings),
+        allocations=table_of(Allocations, _allocations(allocations, placed, number), strings),
+        samples=table_of(Samples, resident, strings),
+        losses=losses or Losses(),
         warnings=tuple(warnings),
-        strings=tuple(strings.texts),
+        strings=tuple(strings),
     )
 
 
@@ -116,31 +113,60 @@ def payload_bits(value: int | float | None) -> tuple[PayloadType, int]:
     return PayloadType.INT64, value & (1 << 64) - 1
 
 
-class _Strings:
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._known: dict[str, int] = {}
-
-    def index(self, text: str | None) -> int:
-        if text is None:
-            return NONE
-        if text not in self._known:
-            self._known[text] = len(self.texts)
-            self.texts.append(text)
-        return self._known[text]
+_NUMBERS = {
+    PayloadType.INT64: "<q",
+    PayloadType.UINT64: "<Q",
+    PayloadType.FLOAT64: "<d",
+    PayloadType.INT32: "<i",
+    PayloadType.UINT32: "<I",
+    PayloadType.FLOAT32: "<f",
+}
 
 
-def _parents(placed: Sequence[Row]) -> tuple[list[int], list[int]]:
-    parents, depths = [], []
+def payload_values(ranges: Ranges) -> list[int | float | None]:
+    """Payloads as Python numbers; None where there is none, or no number form."""
+    rows = zip(ranges.payload_type.tolist(), ranges.payload.tolist())
+    return [
+        struct.unpack_from(_NUMBERS[PayloadType(kind)], bits.to_bytes(8, "little"))[0] if kind in _NUMBERS else None
+        for kind, bits in rows
+    ]
+
+
+_Kind = TypeVar("_Kind", bound=ColumnTable)
+_TIMES = ("start_ns", "end_ns", "time_ns", "free_time_ns", "queued_ns")
+
+
+def table_of(
+    kind: type[_Kind], rows: Sequence[Mapping[str, Any]], strings: dict[str, int], origin_ns: int = 0
+) -> _Kind:
+    """The rows as columns; texts become numbers, times those of the capture's clock, None what is not known."""
+
+    def value(row: Mapping[str, Any], name: str, absent: Any) -> Any:
+        given = row.get(name)
+        if isinstance(given, str):
+            return strings.setdefault(given, len(strings))
+        return absent if given is None else given + origin_ns if name in _TIMES and given != NONE else given
+
+    used = {name for row in rows for name in row}
+    types = {item.name: item.metadata["absent"] for item in fields(kind) if item.name in used}
+    columns = {
+        name: np.array([value(row, name, absent) for row in rows], absent.dtype) for name, absent in types.items()
+    }
+    if "parent" in columns:
+        columns["depth"] = depths_of(columns["parent"])
+    return kind(**columns)
+
+
+def _parents(placed: Sequence[Row]) -> list[int]:
+    parents = []
     stack: list[int] = []
     for index, row in enumerate(placed):
         while stack and not _encloses(placed[stack[-1]], row):
             stack.pop()
         parents.append(stack[-1] if stack else NONE)
-        depths.append(len(stack))
         if row.kind == RangeKind.RANGE:
             stack.append(index)
-    return parents, depths
+    return parents
 
 
 def _encloses(outer: Row, inner: Row) -> bool:
@@ -161,92 +187,51 @@ def _innermost(placed: Sequence[Row], thread: str | None, time_ns: int) -> int:
     return found
 
 
-def _ranges(
-    placed: Sequence[Row], parents: list[int], depths: list[int], number: dict[str, int], strings: _Strings
-) -> Ranges:
-    payloads = [payload_bits(row.payload) for row in placed]
-    columns: dict[str, tuple[Any, list[Any]]] = {
-        "kind": (np.uint8, [row.kind for row in placed]),
-        "source": (np.uint8, [row.source for row in placed]),
-        "thread": (np.int32, [number[row.thread] for row in placed]),
-        "end_thread": (np.int32, [number[row.end_thread or row.thread] for row in placed]),
-        "start_ns": (np.int64, [row.start_ns for row in placed]),
-        "end_ns": (np.int64, [row.end_ns for row in placed]),
-        "name": (np.int32, [strings.index(row.name) for row in placed]),
-        "domain": (np.int32, [strings.index(row.domain) for row in placed]),
-        "category": (np.int32, [strings.index(row.category) for row in placed]),
-        "colour": (np.uint32, [row.colour for row in placed]),
-        "payload_type": (np.uint8, [kind for kind, _ in payloads]),
-        "payload": (np.uint64, [bits for _, bits in payloads]),
-        "parent": (np.int32, parents),
-        "depth": (np.int32, depths),
-        "is_open": (np.bool_, [row.is_open for row in placed]),
-        "minor_faults": (np.int64, [row.faults[0] for row in placed]),
-        "major_faults": (np.int64, [row.faults[1] for row in placed]),
-        "voluntary_switches": (np.int64, [row.faults[2] for row in placed]),
-        "involuntary_switches": (np.int64, [row.faults[3] for row in placed]),
-    }
-    return Ranges(**{name: np.array(values, dtype) for name, (dtype, values) in columns.items()})
-
-
-def _allocations(given: Sequence[Alloc], placed: Sequence[Row], number: dict[str, int]) -> Allocations:
-    lines = sorted(given, key=lambda a: a.time_ns)
-    freed = [
-        (a.free_time_ns, (a.free_thread or a.thread) if a.is_free_known and a.free_time_ns is not None else None)
-        for a in lines
+def _ranges(placed: Sequence[Row], number: dict[str, int]) -> list[dict[str, Any]]:
+    same = ("kind", "source", "start_ns", "end_ns", "name", "domain", "category", "colour", "is_open")
+    return [
+        {name: getattr(row, name) for name in same}
+        | {"thread": number[row.thread], "end_thread": number[row.end_thread or row.thread], "parent": parent}
+        | dict(zip(("payload_type", "payload"), payload_bits(row.payload)))
+        | dict(zip(RANGE_COUNTERS, row.faults))
+        for row, parent in zip(placed, _parents(placed))
     ]
-    columns: dict[str, tuple[Any, list[Any]]] = {
-        "thread": (np.int32, [number[a.thread] for a in lines]),
-        "range": (np.int32, [_innermost(placed, a.thread, a.time_ns) for a in lines]),
-        "time_ns": (np.int64, [a.time_ns for a in lines]),
-        "call": (np.uint8, [a.call for a in lines]),
-        "address": (np.uint64, [a.address or (i + 1) << 32 for i, a in enumerate(lines)]),
-        "bytes": (np.uint64, [a.bytes for a in lines]),
-        "free_time_ns": (np.int64, [NONE if time is None else time for time, _ in freed]),
-        "free_thread": (np.int32, [NONE if thread is None else number[thread] for _, thread in freed]),
-        "free_range": (np.int32, [NONE if t is None else _innermost(placed, thread, t) for t, thread in freed]),
-        "is_part": (np.bool_, [a.is_part for a in lines]),
-    }
-    return Allocations(**{name: np.array(values, dtype) for name, (dtype, values) in columns.items()})
 
 
-def _threads(groups: list[list[str]], placed: Sequence[Row], strings: _Strings, begin: int, end: int) -> Threads:
-    names = [(process, index, name) for process, group in enumerate(groups) for index, name in enumerate(group)]
-    spans = []
-    for _, index, name in names:
-        times = [time for row in placed if row.thread == name for time in (row.start_ns, row.end_ns)]
-        spans.append((begin, end) if index == 0 or not times else (min(times), max(times)))
-    zeros = np.zeros(len(names), np.uint64)
-    return Threads(
-        process=np.array([process for process, _, _ in names], np.int32),
-        index=np.array([index for _, index, _ in names], np.uint32),
-        os_thread_id=np.array([1000 * (p + 1) + index for p, index, _ in names], np.uint64),
-        name=np.array([strings.index(name) for _, _, name in names], np.int32),
-        start_ns=np.array([start for start, _ in spans], np.int64),
-        end_ns=np.array([stop for _, stop in spans], np.int64),
-        small_allocations=zeros,
-        small_allocated_bytes=zeros,
-        unbalanced_pops=zeros,
-        dropped=zeros,
-    )
+def _allocations(given: Sequence[Alloc], placed: Sequence[Row], number: dict[str, int]) -> list[dict[str, Any]]:
+    rows = []
+    for place, each in enumerate(sorted(given, key=lambda alloc: alloc.time_ns)):
+        row = {name: getattr(each, name) for name in ("time_ns", "call", "bytes", "free_time_ns", "is_part")}
+        row |= {"address": each.address or (place + 1) << 32, "thread": number[each.thread]}
+        row |= {"range": _innermost(placed, each.thread, each.time_ns), "free_thread": NONE, "free_range": NONE}
+        if each.free_time_ns is not None and each.is_free_known:
+            freer = each.free_thread or each.thread
+            row |= {"free_thread": number[freer], "free_range": _innermost(placed, freer, each.free_time_ns)}
+        rows.append(row)
+    return rows
 
 
-def _process(index: int, begin: int, end: int, empty_range_ns: float) -> Process:
-    pid = 1000 * (index + 1)
+def _threads(groups: list[list[str]], placed: Sequence[Row], span_ns: tuple[int, int]) -> list[dict[str, Any]]:
+    rows = []
+    for process, group in enumerate(groups):
+        for index, name in enumerate(group):
+            times = [time for row in placed if row.thread == name for time in (row.start_ns, row.end_ns)]
+            start, end = span_ns if index == 0 or not times else (min(times), max(times))
+            about = {"process": process, "index": index, "os_thread_id": 1000 * (process + 1) + index}
+            rows.append({**about, "name": name, "start_ns": start, "end_ns": end})
+    return rows
+
+
+def _process(index: int, span_ns: tuple[int, int], empty_range_ns: float) -> Process:
+    pid, parent_pid, command = 1000 * (index + 1), 1 if index == 0 else 1000, ("python", "program.py")
+    about = {"pid": pid, "parent_pid": 1, "command": list(command), "clock": "tsc"}
     return Process(
-        pid=pid,
-        parent_pid=1 if index == 0 else 1000,
-        command=("python", "program.py"),
-        doors=(),
+        pid,
+        parent_pid=parent_pid,
+        command=command,
         clock="tsc",
-        start_ns=begin,
-        end_ns=end,
-        has_ended=True,
+        start_ns=span_ns[0],
+        end_ns=span_ns[1],
         empty_range_ns=empty_range_ns,
-        clock_read_ns=0.0,
-        cross_core_skew_ns=-1.0,
-        clock_drift_ppm=0.0,
-        clock_error_ns=0.0,
-        frees_of_unknown=0,
-        description={"pid": pid, "parent_pid": 1, "command": ["python", "program.py"], "clock": "tsc"},
+        description=about,
     )

@@ -5,16 +5,16 @@ from __future__ import annotations
 import copy
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from profkit import compare, report
 from profkit.capture.run import Run, load_run, save_run
 from profkit.errors import CaptureError
 from tests.capture.network_captures import layer, network_capture, op, pool, recording_of
+from tests.support.typed import Typed
 
 VALUES: list[Any] = [None, -1, 1.5, "text", ["a"], {"a": 1}]
 MORE_VALUES: list[Any] = [
@@ -24,7 +24,6 @@ PLACES = ["run.json", "captures/0/about.json"]
 
 
 def in_full(value: Any) -> Any:
-    """A parameter of the full tier."""
     return pytest.param(value, marks=pytest.mark.full)
 
 
@@ -53,9 +52,12 @@ def whole_run() -> Run:
         is_training=True,
         training={"learning_rate": 0.1, "momentum": 0.0, "weight_decay": True},
         notes=["a note"],
-        learning={"steps": 2, "seconds": 0.5, "losses": [2.3, 2.1], "precision": 0.1, "tested": 100},
+        learning={"steps": 2, "seconds": 0.5, "losses": [2.3, 2.1], "test_error": 0.9, "test_count": 100},
         baseline=[row, {**row, "phase": "backward", "native_ns": None, "native_key": None, "parts": []}],
-        environment={"cpu": "a machine", "cpus_usable": [0, 1], "load": [0.1, 0.1, 0.1], "others_share": 0.01},
+        environment={"cpu": "a machine", "cpus_usable": [0, 1], "load": [0.1, 0.1, 0.1]},
+        processes=[
+            {"steps": 6, "recorded": {"time": 2}, "captures": 1, "machine": {"others_share": 0.01, "load": 0.1}}
+        ],
     )
 
 
@@ -100,67 +102,90 @@ def refusal(path: Path) -> str:
     return ""
 
 
-def check(path: Path, good: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is refused, or every command that reads it ends with an exit code."""
-    sentence = refusal(path)
-    if sentence:
-        assert "\n" not in sentence
-        assert len(sentence) < 600
-        return
-    for main, words in ((report.main, [str(path)]), (compare.main, [str(path), str(good)])):
-        assert main(words) in (0, 1, 2)
-    shown = "".join(capsys.readouterr())
-    assert not any(sign in shown for sign in "\x1b\u202e\ud800")
+Harmless = Callable[[str, bytes], None]
+
+
+@pytest.fixture
+def harmless(entries: dict[str, bytes], tmp_path: Path, typed: Typed) -> Harmless:
+    """Takes another content of one entry: the run is refused, or every command that reads it ends with an exit code."""
+    good = written(tmp_path / "good.profkit", entries)
+
+    def check(name: str, content: bytes) -> None:
+        path = written(tmp_path / "bad.profkit", {**entries, name: content})
+        sentence = refusal(path)
+        if sentence:
+            assert "\n" not in sentence
+            assert len(sentence) < 600
+            return
+        for words in (["report", path], ["compare", path, good]):
+            code, out, err = typed(*words)
+            assert code in (0, 1, 2)
+            assert not any(sign in out + err for sign in "\x1b\u202e\ud800")
+
+    return check
 
 
 @pytest.mark.parametrize("value", [*VALUES, *(in_full(value) for value in MORE_VALUES)], ids=ascii)
 @pytest.mark.parametrize("name", PLACES)
 def test_a_wrong_value_in_any_field_is_refused_or_does_no_harm(
-    name: str, value: Any, entries: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, value: Any, entries: dict[str, bytes], harmless: Harmless
 ) -> None:
-    good = written(tmp_path / "good.profkit", entries)
     about = json.loads(entries[name])
 
     for place in places_in(about):
-        data = json.dumps(changed(about, place, value)).encode()
-        check(written(tmp_path / "bad.profkit", {**entries, name: data}), good, capsys)
+        harmless(name, json.dumps(changed(about, place, value)).encode())
 
 
 @pytest.mark.parametrize("name", PLACES)
 def test_a_missing_or_strange_field_is_refused_or_does_no_harm(
-    name: str, entries: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, entries: dict[str, bytes], harmless: Harmless
 ) -> None:
-    good = written(tmp_path / "good.profkit", entries)
     about = json.loads(entries[name])
 
     for field in about:
         data = {each: value for each, value in about.items() if each != field}
         for content in (data, {**about, f"{field}\x1b": 1}):
-            path = written(tmp_path / "bad.profkit", {**entries, name: json.dumps(content).encode()})
-            check(path, good, capsys)
+            harmless(name, json.dumps(content).encode())
 
 
-def test_the_run_itself_is_shown(entries: dict[str, bytes], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("processes", [{"steps": 0, "recorded": {}, "captures": 0, "machine": {}}] * 2000, "2,000 processes"),
+        ("network", {"network": "mlp", "batch": 1, "hidden": 1 << 40, "neurons": 1}, "more than 1,000 layers"),
+        ("network", {"network": "mlp" * 1_000_000}, "unknown network 'mlpmlp"),
+        ("network", {"network": "mlp", "hidden" * 500_000: 1}, "hiddenhidden"),
+    ],
+    ids=["processes", "layers", "network", "field"],
+)
+def test_what_would_take_for_ever_is_refused(
+    field: str, value: Any, words: str, entries: dict[str, bytes], tmp_path: Path
+) -> None:
+    about = {**json.loads(entries["run.json"]), field: value}
+
+    sentence = refusal(written(tmp_path / "bad.profkit", {**entries, "run.json": json.dumps(about).encode()}))
+
+    assert words in sentence and len(sentence) < 600
+
+
+def test_the_run_itself_is_shown(entries: dict[str, bytes], tmp_path: Path, typed: Typed) -> None:
     good = written(tmp_path / "good.profkit", entries)
 
-    assert report.main([str(good)]) == 0
-    assert compare.main([str(good), str(good)]) == 0
+    typed.shows("report", good)
+    typed.shows("compare", good, good)
 
 
 @pytest.mark.parametrize("number", [-(1 << 63), 99, *map(in_full, [(1 << 63) - 1, 1 << 61, -2, 0])])
 def test_a_wrong_number_in_any_column_is_refused_or_does_no_harm(
-    number: int, entries: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    number: int, entries: dict[str, bytes], harmless: Harmless
 ) -> None:
-    good = written(tmp_path / "good.profkit", entries)
-    about = json.loads(entries["captures/0/about.json"])
     rows = {"threads": 2, "ranges": 4, "steps": 2}
 
-    for table, columns in about["columns"].items():
+    for table, columns in json.loads(entries["captures/0/about.json"])["columns"].items():
         for column in columns:
-            data = bytearray(entries[f"captures/0/{table}/{column}"])
+            name = f"captures/0/{table}/{column}"
+            data = entries[name]
             size = len(data) // rows[table]
+            bits = (number & ((1 << 8 * size) - 1)).to_bytes(size, "little")
             for row in range(rows[table]):
-                bits = (number & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-                wrong = bytes(data[: row * size] + bits + data[(row + 1) * size :])
-                path = written(tmp_path / "bad.profkit", {**entries, f"captures/0/{table}/{column}": wrong})
-                check(path, good, capsys)
+                harmless(name, data[: row * size] + bits + data[(row + 1) * size :])

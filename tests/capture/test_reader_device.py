@@ -9,7 +9,6 @@ import pytest
 
 from profkit.attribution.account import DEVICES
 from profkit.attribution.passes import usage_of
-from profkit.capture.reading import read
 from profkit.capture.schema import NONE, Capture, CopyDirection, MemoryKind
 from tests.capture import device_entries as entries
 from tests.capture.builders import FIRST_MONOTONIC_NS, CaptureBuilder
@@ -24,12 +23,8 @@ def ranged() -> CaptureBuilder:
     return builder.begin(310, "pool").end(400)
 
 
-def capture_of(builder: CaptureBuilder, folder: Path) -> Capture:
-    return read(builder.write(folder / "made.profkit"))
-
-
 def trace_of(builder: CaptureBuilder, folder: Path) -> Capture:
-    capture = capture_of(builder, folder)
+    capture = builder.read(folder)
     assert capture.has_device
     return capture
 
@@ -42,7 +37,7 @@ def test_every_kind_of_entry_becomes_its_row(tmp_path: Path) -> None:
     builder = ranged()
     builder.device(*entries.every_entry(builder, builder.token(10)))
 
-    capture = capture_of(builder, tmp_path)
+    capture = builder.read(tmp_path)
     trace = capture
 
     assert trace is not None
@@ -182,7 +177,7 @@ def test_a_clock_that_was_set_is_told(tmp_path: Path) -> None:
     builder.device(entries.clock(0, ORIGIN), entries.clock(second, ORIGIN + 9 * second))
     builder.device(entries.kernel(builder.string("k"), 10, 20, 1))
 
-    capture = capture_of(builder, tmp_path)
+    capture = builder.read(tmp_path)
 
     assert any("1 times the GPU's clock was set" in text for text in capture.warnings)
 
@@ -204,7 +199,7 @@ def test_without_a_clock_the_records_are_left_out_and_counted(tmp_path: Path) ->
     builder = ranged()
     builder.device(entries.kernel(builder.string("k"), 10, 20, 1))
 
-    capture = capture_of(builder, tmp_path)
+    capture = builder.read(tmp_path)
 
     assert capture.warnings == (
         "process 1: 1 records of the GPU are left out: no reading of its clock reached the file",
@@ -217,7 +212,7 @@ def test_entries_of_a_later_version_are_read_as_far_as_they_are_known(tmp_path: 
     longer = struct.pack("<II", 1, len(kernel) + 16) + kernel[8:] + bytes(16)
     builder.device(entries.clock(ORIGIN, ORIGIN), entries.entry(99, bytes(40)), longer, kernel)
 
-    capture = capture_of(builder, tmp_path)
+    capture = builder.read(tmp_path)
 
     assert capture.has_device and capture.warnings == ()
     assert capture.activities["start_ns"].tolist() == [50, 50]
@@ -239,7 +234,7 @@ def test_damage_in_a_block_costs_what_stands_behind_it_at_most(damage: bytes, tm
     builder.device(entries.clock(ORIGIN, ORIGIN), entries.kernel(name, ORIGIN + 50, ORIGIN + 60, 1), damage)
     builder.device(entries.kernel(name, ORIGIN + 70, ORIGIN + 80, 2))
 
-    capture = capture_of(builder, tmp_path)
+    capture = builder.read(tmp_path)
 
     assert capture.has_device
     assert capture.activities["start_ns"].tolist() == [50, 70]

@@ -27,7 +27,6 @@ from tests.capture.recordings import record_rows, rows_of
 
 
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A fresh interpreter that runs this text."""
     return subprocess.run(
         [sys.executable, "-c", code], check=False, capture_output=True, text=True, env={**os.environ, **environment}
     )
@@ -88,30 +87,22 @@ def test_two_recordings_at_once_are_refused_with_the_first_one_s_path(tmp_path: 
     assert not (tmp_path / "inner.profkit").exists()
 
 
-def test_a_foreign_file_is_never_overwritten(tmp_path: Path) -> None:
-    notes = tmp_path / "notes.txt"
+def test_files_and_folders_that_cannot_hold_a_capture_and_impossible_options_are_refused(tmp_path: Path) -> None:
+    notes, path = tmp_path / "notes.txt", tmp_path / "run.profkit"
     notes.write_text("mine")
 
     with pytest.raises(UsageError, match="not a profkit capture"):
         profkit.record(notes).start()
-
-    assert notes.read_text() == "mine"
-
-
-def test_folders_that_cannot_hold_a_capture_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no folder"):
         profkit.record(tmp_path / "absent" / "run.profkit").start()
     with pytest.raises(UsageError, match="it is a folder"):
         profkit.record(tmp_path).start()
-
-    assert not _core.tracer_state()["is_recording"]
-
-
-def test_impossible_options_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="flush_ms must be a whole number between 1 and 60000, got 0"):
-        profkit.record(tmp_path / "run.profkit", flush_ms=0)
+        profkit.record(path, flush_ms=0)
     with pytest.raises(UsageError, match="allocations_from must be"):
-        profkit.record(tmp_path / "run.profkit", allocations_from=-1)
+        profkit.record(path, allocations_from=-1)
+    assert notes.read_text() == "mine"
+    assert not _core.tracer_state()["is_recording"]
 
 
 def test_an_exception_inside_ends_the_recording_and_keeps_what_was_recorded(tmp_path: Path) -> None:

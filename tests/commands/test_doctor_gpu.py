@@ -13,30 +13,21 @@ import pytest
 
 from profkit.commands.doctor import checks as doctor_checks
 from profkit.commands.doctor import gpu as gpu_checks
-from profkit.commands.doctor.checks import BROKEN, MISSING, NOTE, WORKS, Check
+from profkit.commands.doctor.checks import BROKEN, MISSING, NOTE, WORKS, Diagnosis
 from profkit.commands.doctor.gpu import Coverage, coverage
 from profkit.commands.doctor.gpu_questions import answer_of
-from tests.support.places import CUDA_NATIVE
-from tests.support.sanitized_programs import build_program
 from tests.support.typed import Typed
+from tests.tracer.cupti.gpu_programs import double
 
-DOUBLE = CUDA_NATIVE / "cuda_driver_double.cpp"
 A100 = f"NVIDIA A100:80:{40 << 30}"
 V100 = f"Tesla V100:70:{32 << 30}"
 ABSENT = "libno_such_cuda.so.1"
 
 
-@pytest.fixture(scope="module")
-def driver_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("driver")
-    build_program(folder / "libcuda.so.1", [DOUBLE], flags=("-shared", "-fPIC"))
-    return folder
-
-
 @pytest.fixture
-def driver(driver_folder: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def driver(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Processes started from here find the double as the system's driver."""
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(driver_folder))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(double("driver_double").parent))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return monkeypatch
 
@@ -54,7 +45,7 @@ def without_build(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "profkit._cuda", None)
 
 
-def look(root: Path, library: str = "libcuda.so.1") -> dict[str, Check]:
+def look(root: Path, library: str = "libcuda.so.1") -> dict[str, Diagnosis]:
     return {check.name: check for check in gpu_checks.check_gpus(library, root)}
 
 

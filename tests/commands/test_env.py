@@ -96,9 +96,3 @@ def test_help_has_examples_and_exit_codes(typed: Typed) -> None:
     assert "profkit env create theano" in out
     assert "exit codes: 0 done" in out
     assert max(map(len, out.splitlines())) <= 110
-
-
-def test_profkit_env_is_the_same_command(framework: IsolatedFramework, typed: Typed) -> None:
-    out = typed.shows("env", "list")
-
-    assert "not made" in out

@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from profkit.capture.run import Run, save_run
-from profkit.export import main
+from profkit.rendering.sql.captures import RUN_TABLES, TABLES
 from tests.capture.builders import CaptureBuilder
 from tests.capture.importers.foreign_traces import KinetoTrace, NsightExport
 from tests.capture.network_captures import layer, network_capture, op, primitive, recording_of
@@ -45,19 +46,17 @@ def test_all_files_are_written_at_once_and_listed_with_their_size(capture: str, 
     assert (tmp_path / "b.folded").read_text() == "main;step;data:load 8192\n"
 
 
-def test_both_traces_of_a_capture_file_pass_the_viewers(capture: str, tmp_path: Path) -> None:
+def test_both_traces_of_a_capture_file_pass_the_viewers(capture: str, tmp_path: Path, typed: Typed) -> None:
     chrome, perfetto = tmp_path / "t.json", tmp_path / "t.pftrace"
 
-    assert main([capture, "--chrome", str(chrome), "--perfetto", str(perfetto), "--flows", "5"]) == 0
+    typed.shows("export", capture, "--chrome", chrome, "--perfetto", perfetto, "--flows", "5")
 
     for path, lanes in ((chrome, 2), (perfetto, 0)):
         loaded = load_with_trace_processor(path)
-        assert loaded.is_sound
         # Ranges, mark, spans; both ends of the arrow; what is told about the capture.
         assert (loaded.slices, loaded.threads, loaded.flows) == (3 + 2 + 2 + 1, 2 + lanes, 1)
         assert loaded.counters == 2
-    imported = load_with_catapult(chrome)
-    assert (imported["error"], imported["warnings"], len(imported["flows"])) == ("", [], 1)
+    assert len(load_with_catapult(chrome)["flows"]) == 1
     assert json.loads(chrome.read_text())["otherData"]["records lost"] == "3"
 
 
@@ -73,7 +72,8 @@ def test_without_a_file_to_write_examples_are_shown(capture: str, typed: Typed) 
         (["--chrome", "{}/t.json", "--flows", "0"], "--flows takes a number"),
         (["--folded", "{}/t", "--flows"], "--flows adds arrows to a trace"),
         (["--chrome", "{}/t", "--perfetto", "{}/t"], "named for two"),
-        (["--folded", "{}/run.profkit"], "is the capture itself"),
+        (["--format", "chrome", "--chrome", "{}/t"], "leave out --chrome or --format"),
+        (["--folded", "{}/run.profkit"], "is read by this command"),
         (["--chrom", "{}/t"], "did you mean --chrome?"),
         (["--chrome", "-"], "standard output is /dev/stdout"),
         (["--parquet", "-"], "standard output is /dev/stdout"),
@@ -82,12 +82,8 @@ def test_without_a_file_to_write_examples_are_shown(capture: str, typed: Typed) 
 def test_what_cannot_be_is_refused_before_anything_is_written(
     words: list[str], said: str, capture: str, tmp_path: Path, typed: Typed
 ) -> None:
-    before = sorted(os.listdir(tmp_path))
-
-    err = typed.refuses("export", capture, *(word.format(tmp_path) for word in words))
-
-    assert said in err
-    assert sorted(os.listdir(tmp_path)) == before
+    assert said in typed.refuses("export", capture, *(word.format(tmp_path) for word in words))
+    assert os.listdir(tmp_path) == ["run.profkit"]
 
 
 def test_a_file_that_fails_does_not_keep_the_others_from_being_written(
@@ -100,6 +96,14 @@ def test_a_file_that_fails_does_not_keep_the_others_from_being_written(
     assert (tmp_path / "t.pftrace").stat().st_size > 0
 
 
+def test_tables_have_no_place_where_a_file_stands(capture: str, tmp_path: Path, typed: Typed) -> None:
+    (tmp_path / "file").write_text("")
+
+    code, _, err = typed("export", capture, "--parquet", tmp_path / "file")
+
+    assert (code, "cannot write into" in err, "Traceback" in err) == (1, True, False), err
+
+
 @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="there is no /dev/stdout")
 def test_a_trace_in_standard_output_is_alone_there(capture: str, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "profkit.export", capture, "--chrome", "/dev/stdout", "--folded", "t.folded"]
@@ -109,16 +113,6 @@ def test_a_trace_in_standard_output_is_alone_there(capture: str, tmp_path: Path)
 
     assert json.loads((tmp_path / "out.json").read_text())["traceEvents"]
     assert "t.folded  " in done.stderr and "/dev/stdout" not in done.stderr
-
-
-def test_a_file_that_is_no_capture_is_refused(tmp_path: Path, typed: Typed) -> None:
-    (tmp_path / "foreign").write_text("hello")
-
-    code, _, err = typed("export", tmp_path / "foreign", "--folded", tmp_path / "t")
-
-    assert code != 0
-    assert "foreign" in err
-    assert not (tmp_path / "t").exists()
 
 
 # --- GPU traces of other tools ---
@@ -133,37 +127,18 @@ def gpu_traces(tmp_path: Path) -> list[Path]:
 
 @pytest.mark.parametrize(("kind", "ending"), [("perfetto", ".pftrace"), ("chrome", ".chrome.json.gz")])
 def test_gpu_traces_of_other_tools_become_traces_named_after_them(
-    kind: str, ending: str, gpu_traces: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, ending: str, gpu_traces: list[Path], tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
 
-    codes = [main([str(trace), "--format", kind]) for trace in gpu_traces]
+    for trace in gpu_traces:
+        typed.shows("export", trace, "--format", kind)
 
-    assert codes == [0, 0]
     assert sorted(os.listdir()) == [f"report{ending}", f"torch.trace{ending}"]
     for name in os.listdir():
         loaded = load_with_trace_processor(Path(name), ["select ts, dur from slice where name = 'gemm'"])
-        assert loaded.is_sound
         assert loaded.answers == [[[300, 500]]]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--chrome", "{}/t", "--flows"], "this capture has none"),
-        (["--format", "chrome", "--chrome", "{}/t"], "leave out --chrome or --format"),
-    ],
-)
-def test_what_a_gpu_trace_cannot_become_is_said_before_anything_is_written(
-    words: list[str], said: str, gpu_traces: list[Path], tmp_path: Path, typed: Typed
-) -> None:
-    before = sorted(os.listdir(tmp_path))
-
-    err = typed.refuses("export", gpu_traces[0], *(word.format(tmp_path) for word in words))
-
-    assert said in err
-    assert sorted(os.listdir(tmp_path)) == before
 
 
 def test_damage_of_a_gpu_trace_is_told_and_the_rest_exported(tmp_path: Path, typed: Typed) -> None:
@@ -199,28 +174,18 @@ def run_path(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_all_files_of_a_network_are_written_at_once(
-    run_path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_files_of_a_network_are_written_at_once(run_path: str, tmp_path: Path, typed: Typed) -> None:
     pytest.importorskip("duckdb", reason="Parquet is written by DuckDB")
     names = {"chrome": "t.json.gz", "perfetto": "t.pftrace", "folded": "t.folded", "folded-bytes": "b.folded"}
-    words = [word for flag, name in names.items() for word in (f"--{flag}", str(tmp_path / name))]
+    words = [word for flag, name in names.items() for word in (f"--{flag}", tmp_path / name)]
 
-    code = main([run_path, *words, "--parquet", str(tmp_path / "tables")])
+    printed = typed.shows("export", run_path, *words, "--parquet", tmp_path / "tables")
 
-    printed = capsys.readouterr().out
-    assert code == 0
     assert all(f"{tmp_path / name}  " in printed for name in (*names.values(), "tables"))
     loaded = load_with_trace_processor(tmp_path / "t.json.gz")
-    assert loaded.is_sound
     assert loaded.slices == 5 + 3 + 1  # ranges; step, phase and layer; what is told of the run
-    assert {"ranges", "steps", "run", "baseline"} < {path.stem for path in (tmp_path / "tables").iterdir()}
-
-
-def test_a_flame_graph_of_time_holds_all_of_the_steps(run_path: str, tmp_path: Path) -> None:
-    assert main([run_path, "--folded", str(tmp_path / "t")]) == 0
-
-    lines = (tmp_path / "t").read_text().splitlines()
+    assert {path.stem for path in (tmp_path / "tables").iterdir()} == {*TABLES, *RUN_TABLES}
+    lines = (tmp_path / "t.folded").read_text().splitlines()
     assert lines == [
         "torch;forward;conv1;aten::conv2d 20",
         "torch;forward;conv1;aten::conv2d;aten::convolution 80",
@@ -228,48 +193,43 @@ def test_a_flame_graph_of_time_holds_all_of_the_steps(run_path: str, tmp_path: P
         "torch;(no phase);(no layer);aten::mul 100",
         "torch;(dispatch) 600",
     ]
-    assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == 1000
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == 1000  # all of the steps
+    assert (tmp_path / "b.folded").read_text() == "torch;forward;conv1;aten::conv2d;aten::convolution 4096\n"
 
 
-def test_a_flame_graph_of_bytes_holds_what_was_asked_for(run_path: str, tmp_path: Path) -> None:
-    assert main([run_path, "--folded-bytes", str(tmp_path / "b")]) == 0
-
-    assert (tmp_path / "b").read_text() == "torch;forward;conv1;aten::conv2d;aten::convolution 4096\n"
-
-
-def test_bytes_that_nobody_recorded_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "n.profkit"
-    save_run(network_capture(recording_of(op("x", 0, 5))), path)
-
-    code = main([str(path), "--folded-bytes", str(tmp_path / "b")])
-
-    assert code == 1
-    assert "torch recorded no bytes of operators" in capsys.readouterr().err
-    assert not (tmp_path / "b").exists()
-
-
-def test_a_run_has_no_allocations_to_draw_arrows_between(
-    run_path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("make", "words", "code", "said"),
+    [
+        (
+            lambda path: save_run(network_capture(recording_of(op("x", 0, 5))), path),
+            ["--folded-bytes"],
+            1,
+            "torch recorded no bytes of operators",
+        ),
+        (lambda path: save_run(the_run(), path), ["--flows", "--chrome"], 2, "--flows"),
+        (
+            lambda path: KinetoTrace().kernel(4, 9, 1, "gemm").write(path.with_suffix(".json")).rename(path),
+            ["--flows", "--chrome"],
+            2,
+            "this capture has none",
+        ),
+    ],
+    ids=["no bytes", "no allocations of a run", "no allocations of a GPU trace"],
+)
+def test_what_a_source_has_not_recorded_is_said(
+    make: Callable[[Path], object], words: list[str], code: int, said: str, tmp_path: Path, typed: Typed
 ) -> None:
-    assert main([run_path, "--chrome", str(tmp_path / "t"), "--flows"]) == 2
-    assert "--flows" in capsys.readouterr().err
+    make(tmp_path / "file")
+
+    assert said in typed.refuses("export", tmp_path / "file", *words, tmp_path / "t", code=code)
     assert not (tmp_path / "t").exists()
 
 
-def test_a_run_that_failed_is_told_and_still_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_failed_is_told_and_still_exported(tmp_path: Path, typed: Typed) -> None:
     path = tmp_path / "failed.profkit"
     save_run(network_capture(status="oom", reason="not enough memory"), path)
 
-    code = main([str(path), "--perfetto", str(tmp_path / "t")])
+    code, _, err = typed("export", path, "--perfetto", tmp_path / "t")
 
     assert code == 0
-    assert "warning: the run is oom: not enough memory" in capsys.readouterr().err
-
-
-def test_a_damaged_network_capture_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "damaged.profkit"
-    save_run(the_run(), path)
-    path.write_bytes(path.read_bytes()[:300])
-
-    assert main([str(path), "--perfetto", str(tmp_path / "t")]) == 1
-    assert "is not the run of a network, or is damaged" in " ".join(capsys.readouterr().err.split())
+    assert "warning: the run is oom: not enough memory" in err

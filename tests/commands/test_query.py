@@ -7,11 +7,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from profkit.capture.schema import RangeKind
-from profkit.query import main, write_parquet
+from profkit.rendering.sql.tables import write_parquet
 from tests.capture.builders import CaptureBuilder
 from tests.capture.tables import Alloc, Row, capture_of
 from tests.support.typed import Typed
@@ -28,18 +29,14 @@ def capture_path(tmp_path: Path) -> str:
     return builder.write(tmp_path / "run.profkit")
 
 
-def answer(path: str, sql: str, tmp_path: Path) -> list[dict[str, object]]:
-    """The rows of a query, through its JSON file."""
-    target = tmp_path / "answer.json"
-    assert main([path, sql, "--json", str(target)]) == 0
-    rows: list[dict[str, object]] = json.loads(target.read_text())
-    return rows
+def answer(typed: Typed, path: str, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a query."""
+    return [tuple(row.values()) for row in typed.json("query", path, sql)]
 
 
-def test_ranges_come_with_texts_and_numbers(capture_path: str, tmp_path: Path) -> None:
-    rows = answer(capture_path, "select * from ranges where kind = 'range' order by row", tmp_path)
+def test_ranges_come_with_texts_and_numbers(capture_path: str, typed: Typed) -> None:
+    outer, inner = typed.json("query", capture_path, "select * from ranges where kind = 'range' order by row")
 
-    outer, inner = rows
     assert (outer["title"], outer["name"], outer["domain"], outer["category"]) == ("app:outer", "outer", "app", None)
     assert (inner["title"], inner["category"], inner["parent"], inner["depth"]) == ("inner", "io", 0, 1)
     assert (inner["start_ns"], inner["end_ns"], inner["duration_ns"]) == (20, 30, 10)
@@ -49,21 +46,23 @@ def test_ranges_come_with_texts_and_numbers(capture_path: str, tmp_path: Path) -
     assert (outer["colour"], inner["colour"], outer["minor_faults"]) == ("#ff102030", None, None)
 
 
-def test_allocations_threads_processes_samples_and_the_capture_are_tables(capture_path: str, tmp_path: Path) -> None:
-    memory = answer(capture_path, "select * from allocations order by time_ns", tmp_path)
-    threads = answer(capture_path, "select thread_name, process, pid from threads order by thread", tmp_path)
-    processes = answer(capture_path, "select pid, command, has_ended from processes", tmp_path)
-    samples = answer(capture_path, "select pid, time_ns, resident_bytes from samples", tmp_path)
-    losses = answer(capture_path, "select dropped_records, warnings from capture", tmp_path)
-
-    assert [(m["bytes"], m["call"], m["range_name"], m["lifetime_ns"]) for m in memory] == [
-        (4096, "malloc", "inner", 29),
-        (100, "malloc", None, None),
-    ]
-    assert [t["thread_name"] for t in threads] == ["main", "worker"]
-    assert processes == [{"pid": 1000, "command": ["python", "program.py"], "has_ended": True}]
-    assert samples == [{"pid": 1000, "time_ns": 25, "resident_bytes": 1 << 20}]
-    assert losses == [{"dropped_records": 0, "warnings": []}]
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        (
+            "bytes, call, range_name, lifetime_ns from allocations order by time_ns",
+            [(4096, "malloc", "inner", 29), (100, "malloc", None, None)],
+        ),
+        ("thread_name, process, pid from threads order by thread", [("main", 0, 1000), ("worker", 0, 1000)]),
+        ("pid, command, has_ended from processes", [(1000, ["python", "program.py"], True)]),
+        ("pid, time_ns, resident_bytes from samples", [(1000, 25, 1 << 20)]),
+        ("dropped_records, warnings from capture", [(0, [])]),
+    ],
+)
+def test_allocations_threads_processes_samples_and_the_capture_are_tables(
+    sql: str, rows: list[tuple[Any, ...]], capture_path: str, typed: Typed
+) -> None:
+    assert answer(typed, capture_path, f"select {sql}") == rows
 
 
 def test_an_answer_is_printed_as_a_table(capture_path: str, typed: Typed) -> None:
@@ -77,16 +76,14 @@ def test_an_answer_is_printed_as_a_table(capture_path: str, typed: Typed) -> Non
 
 
 def test_a_wide_answer_shortens_texts_and_never_numbers(capture_path: str, typed: Typed) -> None:
-    wide = "select repeat('long name ', 30) as name, 12345678901234 as ns, " + ", ".join(
-        f"{10**12 + i} as column_{i}" for i in range(8)
-    )
+    numbers = [10**12 + i for i in range(9)]
+    columns = ", ".join(f"{number} as column_{number}" for number in numbers)
 
-    out = typed.shows("query", capture_path, wide)
+    out = typed.shows("query", capture_path, f"select repeat('long name ', 30) as name, {columns}")
 
-    output = out
-    assert max(map(len, output.splitlines())) <= 100
-    assert "…" in output
-    assert all(str(number) in output for number in [12345678901234, *(10**12 + i for i in range(8))])
+    assert max(map(len, out.splitlines())) <= 100
+    assert "…" in out
+    assert all(str(number) in out for number in numbers)
 
 
 def test_many_rows_are_counted_not_printed(capture_path: str, typed: Typed) -> None:
@@ -96,24 +93,18 @@ def test_many_rows_are_counted_not_printed(capture_path: str, typed: Typed) -> N
     assert lines[-1] == "995 more rows (--rows 1000, or --csv FILE)"
 
 
-def test_answers_are_saved_as_csv_json_and_parquet(capture_path: str, tmp_path: Path) -> None:
-    targets = {kind: tmp_path / f"answer.{kind}" for kind in ("csv", "json", "parquet")}
-    flags = [word for kind, target in targets.items() for word in (f"--{kind}", str(target))]
+def test_answers_are_saved_as_csv_json_and_parquet(capture_path: str, tmp_path: Path, typed: Typed) -> None:
+    csv_file, json_file, parquet = (tmp_path / f"answer.{kind}" for kind in ("csv", "json", "parquet"))
+    flags = ["--csv", csv_file, "--json", json_file, "--parquet", parquet]
 
-    code = main([capture_path, "select name, duration_ns from ranges order by row -- a remark", *flags])
+    typed.shows("query", capture_path, "select name, duration_ns from ranges order by row -- a remark", *flags)
 
     expected = [("outer", 30), ("inner", 10), ("tick", 0), ("job", 55)]
-    assert code == 0
-    with targets["csv"].open(newline="") as stream:
+    with csv_file.open(newline="") as stream:
         assert [(row["name"], int(row["duration_ns"])) for row in csv.DictReader(stream)] == expected
-    assert [(row["name"], row["duration_ns"]) for row in json.loads(targets["json"].read_text())] == expected
-    assert duckdb.connect().read_parquet(str(targets["parquet"])).fetchall() == expected
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "answer.csv",
-        "answer.json",
-        "answer.parquet",
-        "run.profkit",
-    ]
+    assert [(row["name"], row["duration_ns"]) for row in json.loads(json_file.read_text())] == expected
+    assert duckdb.connect().read_parquet(str(parquet)).fetchall() == expected
+    assert sorted(tmp_path.iterdir()) == [csv_file, json_file, parquet, Path(capture_path)]
 
 
 @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="there is no /dev/stdout")
@@ -139,20 +130,17 @@ def test_all_tables_are_saved_as_parquet(tmp_path: Path) -> None:
     assert read_back == [("a", 100, "range"), ("d:b", 10, "range"), ("x", 105, "span")]
 
 
-def test_an_empty_capture_has_empty_tables(tmp_path: Path, typed: Typed) -> None:
-    path = CaptureBuilder().write(tmp_path / "empty.profkit")
+def test_the_tables_are_shown_with_their_columns_and_may_be_empty(
+    capture_path: str, tmp_path: Path, typed: Typed
+) -> None:
+    empty = CaptureBuilder().write(tmp_path / "empty.profkit")
 
-    out = typed.shows("query", path, "select * from ranges", "--tables", "--parquet-folder", tmp_path / "tables")
+    full = typed.shows("query", capture_path, "--tables")
 
-    assert "ranges (0 rows)" in out
-
-
-def test_the_tables_are_shown_with_their_columns(capture_path: str, typed: Typed) -> None:
-    out = typed.shows("query", capture_path, "--tables")
-
-    output = out
-    assert "ranges (4 rows)" in output
-    assert any(line.split() == ["duration_ns", "bigint"] for line in output.splitlines())
+    assert "ranges (4 rows)" in full
+    assert any(line.split() == ["duration_ns", "bigint"] for line in full.splitlines())
+    words = ["select * from ranges", "--tables", "--parquet-folder", tmp_path / "tables"]
+    assert "ranges (0 rows)" in typed.shows("query", empty, *words)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +149,7 @@ def test_the_tables_are_shown_with_their_columns(capture_path: str, typed: Typed
         (["select nme from ranges"], 'Candidate bindings: "name"'),
         (["selec"], "syntax error"),
         (["select 1; select 2"], "one query at a time, got 2"),
-        ([], "nothing asked"),
+        ([], "no query"),
         (["--csv", "x.csv"], "give one"),
         (["select 1", "--rows", "0"], "must be at least 1"),
         (["select 1", "--cvs", "x"], "did you mean --csv?"),
@@ -186,19 +174,10 @@ def test_wrong_questions_are_explained(capture_path: str, typed: Typed, words: l
         "set enable_external_access = true",
     ],
 )
-def test_queries_reach_nothing_outside_the_capture(
-    capture_path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], sql: str
-) -> None:
-    assert main([capture_path, sql.format(folder=tmp_path)]) == 2
+def test_queries_reach_nothing_outside_the_capture(capture_path: str, tmp_path: Path, typed: Typed, sql: str) -> None:
+    typed.refuses("query", capture_path, sql.format(folder=tmp_path))
+
     assert [path.name for path in tmp_path.iterdir()] == ["run.profkit"]
-
-
-def test_what_is_no_capture_ends_with_1(tmp_path: Path, typed: Typed) -> None:
-    (tmp_path / "other").write_text("hello")
-
-    code, _, err = typed("query", tmp_path / "other", "select 1")
-    assert code == 1
-    assert "is not a profkit capture" in " ".join(err.split())
 
 
 def test_losses_and_damage_are_told_beside_the_answer(tmp_path: Path, typed: Typed) -> None:
@@ -217,26 +196,21 @@ HOSTILE = "=a\x1b[31m\u202e"
 
 
 @pytest.mark.parametrize(("kind", "text"), [("csv", "'=a\\x1b[31m\\u202e"), ("json", "=a\\u001B[31m\\u202e")])
-def test_saved_answers_have_no_formulas_and_no_signs_that_cannot_be_seen(kind: str, text: str, tmp_path: Path) -> None:
+def test_saved_answers_have_no_formulas_and_no_signs_that_cannot_be_seen(
+    kind: str, text: str, tmp_path: Path, typed: Typed
+) -> None:
     path = CaptureBuilder().process().thread("main").begin(1, HOSTILE).end(2).write(tmp_path / "run.profkit")
     target = tmp_path / f"answer.{kind}"
 
-    code = main([path, "select name, -5 as number, null as nothing from ranges", f"--{kind}", str(target)])
+    typed.shows("query", path, "select name, -5 as number, null as nothing from ranges", f"--{kind}", target)
 
     content = target.read_text(encoding="utf-8")
-    assert code == 0
     assert text in content
     assert all(sign.isprintable() or sign in "\n\t" for sign in content)
     if kind == "csv":
         assert content.splitlines()[1].endswith(",-5,")
     else:
         assert json.loads(content) == [{"name": HOSTILE, "number": -5, "nothing": None}]
-
-
-def test_losses_fail_the_command_where_that_is_asked_for(tmp_path: Path) -> None:
-    path = CaptureBuilder(counters=[7]).process().thread("main").begin(1, "a").end(2).write(tmp_path / "run.profkit")
-
-    assert [main([path, "select 1"]), main([path, "select 1", "--fail-on-loss"])] == [0, 5]
 
 
 def test_without_duckdb_the_line_to_type_is_shown(

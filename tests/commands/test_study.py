@@ -84,7 +84,7 @@ def test_the_plan_is_shown_with_its_cells_and_times_and_nothing_is_made(tmp_path
         (["cifar10-operators", "--learn-steps", "0"], "--learn-steps 0: must be at least 1"),
         (["cifar10-operators", "--budget", "soon"], "expected a time such as 20s"),
         (["cifar10-operators", "--quikc"], "did you mean --quick?"),
-        (["cifar10-operators", "--data", "nowhere"], "there is no folder"),
+        (["cifar10-operators", "--data", "nowhere"], "there is no file or folder"),
     ],
 )
 def test_wrong_usage_is_answered_before_anything_runs(words: list[str], expected: str, typed: Typed) -> None:
@@ -120,7 +120,7 @@ def test_data_files_are_used_and_named_in_every_output(typed: Typed) -> None:
 
     out = typed.shows("study", "tiny.toml", "--threads", "1", "--data", ".", "--output", "results")
 
-    label = "CIFAR-10, binary version, not the published files"
+    label = "CIFAR-10, binary version, not the published files, mean 0 and deviation 1 per image"
     assert f"images: {label}" in out
     content = json.loads(Path("results", "summary.json").read_text())
     assert content["data"] == label and content["variants"][0]["learned"]["tested"] == 8

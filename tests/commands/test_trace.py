@@ -1,4 +1,4 @@
-"""`python -m profkit.trace`: real programs in processes of their own, what they leave, and how they end."""
+"""`python -m profkit.trace`: real programs in separate processes, what they leave, and how they end."""
 
 from __future__ import annotations
 
@@ -20,14 +20,9 @@ from profkit.commands.arguments import Parser
 from profkit.trace import main
 from tests.commands.traced_programs import titles, trace_words, traced
 from tests.support.processes import finish
+from tests.support.typed import Typed
 
 SCOPE = "import os, sys, profkit\nwith profkit.scope('work'): pass\n"
-
-
-def words_of(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """A refused command: its exit code and what it said, in one line."""
-    code = main(argv)
-    return code, " ".join(capsys.readouterr().err.split())
 
 
 def test_the_program_keeps_its_streams_arguments_and_exit_code(tmp_path: Path) -> None:
@@ -317,7 +312,7 @@ def test_a_child_that_outlives_the_program_for_a_moment_is_waited_for(
             (tmp_path / "stop").touch()
         return still_running(pids, seconds)
 
-    monkeypatch.setattr("profkit.capture.program.still_running", stop_once_waited_for)
+    monkeypatch.setattr("profkit.trace.still_running", stop_once_waited_for)
 
     code = main(["--no-torch", "script.py"])
 
@@ -367,7 +362,7 @@ def test_a_program_that_cannot_load_the_tracer_is_run_all_the_same(tmp_path: Pat
 
 
 def test_what_cannot_run_is_refused_before_anything_starts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "script.py").write_text("open('started', 'w')")
@@ -388,7 +383,7 @@ def test_what_cannot_run_is_refused_before_anything_starts(
         (["--flush-ms", "0", "script.py"], "flush_ms must be"),
         (["--allocations-from", "few", "script.py"], "expected a size"),
         (["--chrome", "absent/x.json", "script.py"], "there is no folder absent"),
-        (["--json", "x", "--folded", "x", "script.py"], "two files of one run have the same name"),
+        (["--json", "x", "--folded", "x", "script.py"], "x is named for two different files"),
         (["--sort", "beauty", "script.py"], "beauty"),
         (["--top", "none", "script.py"], "--top takes a number"),
         (["--output", "-", "script.py"], "cannot write -: name a file"),
@@ -396,9 +391,7 @@ def test_what_cannot_run_is_refused_before_anything_starts(
     ]
 
     for argv, message in cases:
-        code, text = words_of(argv, capsys)
-
-        assert (code, message in text) == (2, True), (argv, text)
+        assert message in typed.refuses("trace", *argv)
     assert not (tmp_path / "started").exists()
     assert (tmp_path / "notes").read_text() == "mine"
 

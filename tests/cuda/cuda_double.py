@@ -86,7 +86,7 @@ def _link_double(folder: Path) -> Path:
     jobs = [
         *((path, emulated) for path in all_cuda_sources()),
         *((CUDA_NATIVE / name, EMULATED_FLAGS) for name in ("simt.cpp", "simt_fiber.cpp", "cudart_double_launch.cpp")),
-        *((CUDA_NATIVE / f"cudart_double{part}.cpp", plain) for part in ("", "_cupti", "_state", "_stream")),
+        *((CUDA_NATIVE / f"cudart_double{part}.cpp", plain) for part in ("", "_cupti", "_state")),
     ]
     with ThreadPoolExecutor(2) as pool:
         objects = list(pool.map(lambda job: compiled_object(*job), jobs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import struct
@@ -19,7 +20,7 @@ from profkit.ops.spec import Spec, max_error, tolerance
 from tests.support.places import CUDA_NATIVE, SOURCES
 from tests.support.processes import finish, succeed
 from tests.support.sanitized_programs import compiled_object
-from tests.support.shared_work import shared_folder
+from tests.support.shared_work import locked, shared_folder
 
 PROOF = "PROFKIT_PROOF"
 """The variable that names a file to which every run adds what it ran: bench/cuda_kernels.py makes its report of it."""
@@ -56,15 +57,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a case."""
-
     case: Case
     error: str
     output: np.ndarray[Any, Any] | None
 
     @property
     def is_unsupported(self) -> bool:
-        """Whether the kernel declined."""
         return self.error.startswith("unsupported: ")
 
     def trouble(self, rounding: float = 1.0) -> str:
@@ -78,7 +76,6 @@ class Outcome:
 
 
 def all_cuda_sources() -> list[Path]:
-    """The kernels of every operator."""
     return sorted((SOURCES / "kernels").glob("*/cuda/*.cu"))
 
 
@@ -115,15 +112,15 @@ def link_emulated(name: str, sources: Sequence[tuple[Path, tuple[str, ...]]], sa
     with ThreadPoolExecutor(2) as pool:
         objects = list(pool.map(lambda job: compiled_object(*job), jobs))
     kind = sanitizers.replace(",", "+") or "plain"
-    program = folder / f"{name}-{kind}-{abs(hash((tuple(objects), sanitizers))):x}"
-    if not program.exists():
-        unfinished = program.with_suffix(f".{os.getpid()}")
-        command = ["g++", *instrumented, "-rdynamic", *objects, "-o", str(unfinished), "-ldl"]
-        linked = finish(command)
-        if "cannot find" in linked.stderr:
-            pytest.skip(f"the compiler has no sanitizer {sanitizers}")
-        assert linked.returncode == 0, linked.stderr
-        unfinished.replace(program)
+    program = folder / f"{name}-{kind}-{hashlib.sha256(repr(objects).encode()).hexdigest()[:16]}"
+    with locked(program.name):
+        if not program.exists():
+            unfinished = program.with_suffix(".unfinished")
+            linked = finish(["g++", *instrumented, "-rdynamic", *objects, "-o", str(unfinished), "-ldl"])
+            if "cannot find" in linked.stderr:
+                pytest.skip(f"the compiler has no sanitizer {sanitizers}")
+            assert linked.returncode == 0, linked.stderr
+            unfinished.replace(program)
     return program
 
 
@@ -178,7 +175,6 @@ def troubles(outcomes: Iterable[Outcome], rounding: float = 1.0) -> list[str]:
 
 
 def packed_params(spec: Spec) -> bytes:
-    """The spec as the bytes of its C struct."""
     return bytes(params_struct(spec))
 
 

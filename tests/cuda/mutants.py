@@ -14,6 +14,16 @@ from tests.support.places import SOURCES
 from tests.support.shared_work import shared_folder
 
 KERNELS = SOURCES / "kernels"
+OPERANDS = ("matmul/cuda/double_buffered.cu", "matmul/cuda/scalar_kernels.cu")
+"""What conv2d/im2col_batched multiplies with."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Words of what must see a fault, and the sanitizers that say them."""
+
+    report: str
+    sanitizers: str = ""
 
 
 @dataclass(frozen=True)
@@ -23,19 +33,22 @@ class Mutant:
     fault: str
     kernel: str
     """Operator and technique, softmax/warp_rows."""
-    units: tuple[str, ...]
-    """The sources that the kernel is made of: no others are compiled."""
     file: str
     right: str
     wrong: str
-    specs: tuple[Spec, ...]
-    report: str
-    """Words of the check that must see it."""
-    sanitizers: str = ""
+    spec: Spec
+    check: Check
+
+    @property
+    def units(self) -> list[Path]:
+        """The sources that the kernel is made of: no others are compiled."""
+        op, technique = self.kernel.split("/")
+        entry = f"{op}_{technique}_cuda = "
+        (found,) = (path for path in (KERNELS / op / "cuda").glob("*.cu") if entry in path.read_text())
+        return [found, *(KERNELS / unit for unit in OPERANDS if technique == "im2col_batched")]
 
     @property
     def key(self) -> str:
-        """The kernel as the registry has it."""
         return self.kernel.replace("/", "/native/cuda/")
 
 
@@ -54,10 +67,10 @@ def _report(mutant: Mutant, folder: Path, is_faulty: bool) -> str:
     others = [(_only_row(op, mutant.key), flags), run_kernels(op)]
     if is_faulty:
         flags = (*flags, "-iquote", str(_overlay(mutant, folder)))
-    units = [(KERNELS / unit, flags) for unit in mutant.units]
-    program = link_emulated(f"{op}-mutant", [*units, *others], mutant.sanitizers)
+    units = [(unit, flags) for unit in mutant.units]
+    program = link_emulated(f"{op}-mutant", [*units, *others], mutant.check.sanitizers)
     try:
-        outcomes = run(program, [Case(mutant.key, spec) for spec in mutant.specs], folder, "random")
+        outcomes = run(program, [Case(mutant.key, mutant.spec)], folder, "random")
     except EmulationError as error:
         return str(error)
     assert not any(outcome.is_unsupported for outcome in outcomes), "the kernel does not take these problems"

@@ -7,15 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from profkit.ops.dtypes import TF32, tolerance
 from profkit.ops.matmul import MatMul
 from profkit.ops.spec import Array
-from tests.cuda.emulation import Case, Outcome, build, cuda_sources, link_emulated, run
+from tests.cuda.emulation import Case, Outcome, build, run
 from tests.cuda.family_checks import cases_of, in_every_order, runs_by_kernel, under_sanitizers
-from tests.support.places import CUDA_NATIVE
-from tests.support.processes import finish
 
 KEY = "matmul/native/cuda"
 TRANSPOSES = tuple(product((False, True), repeat=2))
@@ -176,16 +173,6 @@ def test_tf32_loses_nothing_but_the_fraction_of_its_operands(tmp_path: Path) -> 
     outcomes = run(program, cases, tmp_path)
 
     assert [text for outcome in outcomes if (text := outcome.trouble())] == []
-
-
-@pytest.mark.full
-def test_matrices_with_gaps_as_other_operators_have_them() -> None:
-    sources = [*cuda_sources("matmul"), CUDA_NATIVE / "check_matmul_operands.cpp"]
-    program = link_emulated("matmul-operands", [(path, ()) for path in sources], "address,undefined")
-
-    done = finish([str(program)])
-
-    assert (done.returncode, done.stdout) == (0, "80 products\n"), done.stdout + done.stderr[:2000]
 
 
 def test_what_the_policy_chooses_is_right_too(tmp_path: Path) -> None:

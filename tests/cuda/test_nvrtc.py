@@ -65,7 +65,6 @@ def started(header: str) -> list[str]:
 
 
 def one_of_each(instances: list[str]) -> list[str]:
-    """The first instance of every kernel."""
     return list({item.partition("<")[0]: item for item in reversed(instances)}.values())
 
 

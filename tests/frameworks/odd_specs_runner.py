@@ -1,4 +1,6 @@
-"""Runs in a process of its own: the implementations of one adapter that share an environment, over odd specs.
+"""Runs in a separate process: the implementations of one adapter that share an environment, over odd specs.
+
+A sample of these has every feature of theirs; `faults` says what is wrong with the rows.
 
 Takes the adapter's name, the environment as JSON and the part: the sample, or the rest; prints one JSON object: facts
 and rows, or why not.
@@ -9,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +21,42 @@ from profkit.frameworks import load_adapter
 from profkit.frameworks.adapter import Adapter, Conditions, Implementation
 from profkit.ops import SPECS, Spec, odd_specs
 from profkit.ops.spec import max_error, tolerance
-from tests.frameworks.spec_sample import sample_of
+
+Feature = tuple[str, str, str]
+
+
+def features(spec: Spec) -> set[Feature]:
+    """Direction, field and kind of value; types without the direction, since frameworks compile anew for each."""
+    words = spec.words()
+    direction = words.get("direction", "")
+    return {("" if name == "dtype" else direction, name, kind_of(word)) for name, word in words.items()}
+
+
+def kind_of(word: str) -> str:
+    """A word itself (float16, same, NHWC); numbers above one are alike, as are lists of numbers that differ."""
+    try:
+        numbers = {float(part) for part in word.split("x")}
+    except ValueError:
+        return word
+    if len(numbers) > 1:
+        return "uneven"
+    return "larger" if numbers.pop() > 1 else word
+
+
+def sample_of(specs: Sequence[Spec]) -> list[Spec]:
+    """Few of the specs, in their order, with all features that the specs have: always the one with most new ones."""
+    missing = set[Feature]().union(*map(features, specs))
+    chosen = []
+    while missing:
+        best = max(specs, key=lambda spec: len(features(spec) & missing))
+        chosen.append(best)
+        missing -= features(best)
+    return [spec for spec in specs if spec in chosen]
+
+
+def is_slow_to_compile(implementation: Implementation, spec: Spec) -> bool:
+    """Numba compiles each type of an operator anew, for seconds; softmax is the quickest."""
+    return implementation.adapter == "numba" and spec.words()["dtype"] == "float64" and spec.op != "softmax"
 
 
 def run_spec(adapter: Adapter, implementation: Implementation, spec: Spec, conditions: Conditions) -> dict[str, Any]:
@@ -57,7 +95,7 @@ def part_of(adapter: Adapter, implementation: Implementation, part: str) -> list
     """The sample of what it supports, with all that it refuses; or the rest."""
     specs = odd_specs(implementation.op)
     supported = [spec for spec in specs if not adapter.supports(implementation, spec)]
-    sample = sample_of(supported)
+    sample = sample_of([spec for spec in supported if not is_slow_to_compile(implementation, spec)])
     return [spec for spec in specs if (spec in sample or spec not in supported) == (part == "sample")]
 
 
@@ -80,6 +118,27 @@ def main(name: str, environment: dict[str, str], part: str) -> dict[str, Any]:
     except UnavailableError as error:
         return {"unavailable": str(error)}
     return {"facts": facts, "rows": [row for item in found for row in rows_of(adapter, item, part)]}
+
+
+def faults(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows that raised, or whose result, output, inputs or reason are not what they must be; each says which."""
+    return [{"faults": found, **row} for row in rows if (found := faults_of(row))]
+
+
+def faults_of(row: dict[str, Any]) -> list[str]:
+    """Words for what is wrong with a row."""
+    if row["status"] == "unsupported":
+        return [] if row["reason"].strip() else ["refused without a reason"]
+    if row["status"] != "ran":
+        return [row["status"]]
+    wrong = {
+        "wrong result": not row["error"] <= row["bound"],
+        "wrong shape or dtype": row["form"] != row["expected_form"],
+        "inputs changed": bool(row["changed_inputs"]),
+        "neither fresh nor reused": row["output"] not in ("fresh", "reused"),
+        "called fresh, but shares memory between calls": row["output"] == "fresh" and row["shares_memory"],
+    }
+    return [words for words, is_wrong in wrong.items() if is_wrong]
 
 
 if __name__ == "__main__":

@@ -8,26 +8,15 @@ from functools import partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import Conditions, Implementation
-from profkit.frameworks.cupy import operators as cupy_adapter
-from profkit.frameworks.framework import Framework, no_cuda_driver, product
+from profkit.frameworks.framework import Framework, no_cuda_driver
 from profkit.frameworks.jax import cuda as jax_cuda
 from profkit.frameworks.native import cuda as native_cuda
-from profkit.ops import Spec, odd_specs
-from profkit.ops.conv2d import FORWARD, Conv2d
-from profkit.ops.layout import from_nchw, to_nchw
-from profkit.ops.spec import max_error, tolerance
+from profkit.ops import Lstm
 from tests.support.processes import answer_of_python
-
-
-def is_taken(spec: Spec) -> bool:
-    """Whether the cupy rows are written for this type."""
-    return spec.dtype_word in cupy_adapter.ADAPTER.dtypes
-
 
 needs_numba = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="numba is not installed")
 SIMULATED = """
@@ -57,36 +46,6 @@ for spec, implementation in [(spec, row) for spec in specs for row in adapter.im
         rows.append([implementation.key, str(spec), prepared.output == output, is_right])
 print(json.dumps(rows))
 """
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [spec for spec in odd_specs("conv2d") if isinstance(spec, Conv2d) and spec.direction == FORWARD and is_taken(spec)],
-    ids=lambda spec: "-".join(spec.words().values()),
-)
-def test_cupys_convolution_matches_the_reference_when_numpy_stands_in(spec: Conv2d) -> None:
-    inputs = spec.make_inputs()
-    x = np.ascontiguousarray(to_nchw(spec.layout, inputs["x"]))
-
-    result = cupy_adapter.convolution(np, spec)(x, *(inputs[name] for name in ("w", "b") if name in inputs))
-
-    error = max_error(from_nchw(spec.layout, result), spec.reference(inputs))
-    assert error <= tolerance(spec.numpy_dtype, spec.reduction_length())
-    assert result.dtype == spec.numpy_dtype
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [spec for op in ("matmul", "softmax") for spec in odd_specs(op) if is_taken(spec)],
-    ids=lambda spec: f"{spec.op}-{'-'.join(spec.words().values())}",
-)
-def test_cupys_products_and_softmax_match_the_reference_when_numpy_stands_in(spec: Spec) -> None:
-    inputs = spec.make_inputs()
-    run = cupy_adapter.softmax(np) if spec.op == "softmax" else product(np, spec)  # type: ignore[arg-type]
-
-    result = run(*inputs.values())
-
-    assert max_error(result, spec.reference(inputs)) <= tolerance(spec.numpy_dtype, spec.reduction_length())
 
 
 @needs_numba
@@ -164,6 +123,17 @@ def test_a_compiled_module_that_does_not_load_costs_its_rows_only(driver: str, m
 
     assert not here.available and row.key == "conv2d/native/cuda"
     assert driver in here.reason and ("profkit._cuda: undefined symbol" in here.reason) == (not driver)
+
+
+def test_an_operator_without_cuda_kernels_keeps_a_row_that_says_so() -> None:
+    if importlib.util.find_spec("profkit._cuda") is None:
+        pytest.skip("profkit is built without CUDA")
+
+    [row] = native_cuda.ADAPTER.implementations("lstm")
+
+    assert row.key == "lstm/native/cuda"
+    assert native_cuda.ADAPTER.supports(row, Lstm(1, 1, 1, 1)) == "profkit has no CUDA kernel of lstm"
+    assert native_cuda.ADAPTER.implementations("fold") == []
 
 
 def test_jax_without_its_cuda_plugin_is_seen_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,17 @@ from tests.support.processes import succeed
 from tests.support.tiny_environments import made_tiny, tiny
 
 
+@pytest.fixture
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IsolatedFramework:
+    """Not made yet."""
+    return tiny(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IsolatedFramework:
+    return made_tiny(tmp_path, monkeypatch)
+
+
 def make(foreign: IsolatedFramework, again: bool = False) -> list[str]:
     """Create it; gives what was told meanwhile."""
     told: list[str] = []
@@ -51,9 +62,8 @@ def leftovers() -> list[str]:
 
 
 def test_an_environment_is_made_from_its_pins_and_runs_the_framework(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    foreign: IsolatedFramework, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    foreign = tiny(tmp_path, monkeypatch)
     monkeypatch.setitem(environments.FOREIGN, "tiny", foreign)
     before = interpreter_for("tiny"), availability("tiny")
 
@@ -74,38 +84,37 @@ def test_an_environment_is_made_from_its_pins_and_runs_the_framework(
 
 
 @pytest.mark.full
-def test_a_ready_one_stays_and_is_made_anew_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    foreign = made_tiny(tmp_path, monkeypatch)
-    trace = look(foreign).folder / "trace"
+def test_a_ready_one_stays_and_is_made_anew_on_request(made: IsolatedFramework) -> None:
+    trace = look(made).folder / "trace"
     trace.touch()
 
-    assert make(foreign) == []
+    assert make(made) == []
     assert trace.exists()
-    assert make(foreign, again=True) != []
+    assert make(made, again=True) != []
     assert not trace.exists()
     assert leftovers() == ["tiny"]
 
 
 @pytest.mark.full
-def test_other_pins_make_it_outdated_until_it_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    foreign = made_tiny(tmp_path, monkeypatch)
-    monkeypatch.setitem(environments.FOREIGN, "tiny", foreign)
-    foreign.requirements.write_text("# a comment changes nothing\ntiny==1.0\n")
-    unchanged = look(foreign).state
-    foreign.requirements.write_text("tiny<2\n")
+def test_other_pins_make_it_outdated_until_it_is_made_again(
+    made: IsolatedFramework, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(environments.FOREIGN, "tiny", made)
+    made.requirements.write_text("# a comment changes nothing\ntiny==1.0\n")
+    unchanged = look(made).state
+    made.requirements.write_text("tiny<2\n")
 
-    outdated = look(foreign)
+    outdated = look(made)
 
     assert (unchanged, outdated.state) == (READY, OUTDATED)
     assert availability("tiny").reason == "tiny has an environment with other versions than this profkit pins"
     assert interpreter_for("tiny") == sys.executable
-    make(foreign)
-    assert look(foreign).state == READY
+    make(made)
+    assert look(made).state == READY
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "profkit.environment/1"}'])
-def test_a_record_that_cannot_be_read_means_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    foreign = tiny(tmp_path, monkeypatch)
+def test_a_record_that_cannot_be_read_means_damaged(foreign: IsolatedFramework, text: str) -> None:
     folder = environments_folder() / "tiny"
     folder.mkdir(parents=True)
     (folder / RECORD).write_text(text)
@@ -116,18 +125,16 @@ def test_a_record_that_cannot_be_read_means_damaged(tmp_path: Path, monkeypatch:
     assert RECORD in found.trouble
 
 
-def test_one_whose_python_is_gone_is_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    foreign = made_tiny(tmp_path, monkeypatch)
-    Path(look(foreign).python).unlink()
+def test_one_whose_python_is_gone_is_damaged(made: IsolatedFramework) -> None:
+    Path(look(made).python).unlink()
 
-    found = look(foreign)
+    found = look(made)
 
     assert found.state == DAMAGED
     assert "leads nowhere" in found.trouble
 
 
-def test_pips_last_words_are_told_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    foreign = tiny(tmp_path, monkeypatch)
+def test_pips_last_words_are_told_and_nothing_is_left(foreign: IsolatedFramework) -> None:
     foreign.requirements.write_text("no-such-package==7.1\n")
 
     with pytest.raises(UnavailableError) as caught:
@@ -151,8 +158,7 @@ def test_a_framework_that_cannot_be_imported_is_told_and_the_old_environment_sta
     assert (look(broken).state, leftovers()) == (READY, ["tiny"])
 
 
-def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    foreign = tiny(tmp_path, monkeypatch)
+def test_an_interrupt_leaves_nothing(foreign: IsolatedFramework) -> None:
 
     def interrupt(text: str) -> None:
         if text.startswith("installing"):
@@ -166,9 +172,8 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.full
 def test_a_killed_one_leaves_nothing_that_looks_ready_and_the_next_clears_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    foreign: IsolatedFramework, tmp_path: Path
 ) -> None:
-    foreign = tiny(tmp_path, monkeypatch)
     mark = tmp_path / "importing"
     program = (
         "import sys; from pathlib import Path; from profkit.frameworks.environments import IsolatedFramework\n"
@@ -192,8 +197,7 @@ def test_a_killed_one_leaves_nothing_that_looks_ready_and_the_next_clears_it(
     assert leftovers() == ["tiny"]
 
 
-def test_two_at_once_do_not_disturb_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    foreign = tiny(tmp_path, monkeypatch)
+def test_two_at_once_do_not_disturb_each_other(foreign: IsolatedFramework) -> None:
     environments_folder().mkdir()
     with open(environments_folder() / ".tiny.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -203,23 +207,19 @@ def test_two_at_once_do_not_disturb_each_other(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_folder_that_cannot_be_made_is_told_with_the_variable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    foreign: IsolatedFramework, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    foreign = tiny(tmp_path, monkeypatch)
     monkeypatch.setenv("PROFKIT_ENVIRONMENTS", str(foreign.requirements / "below"))
 
     with pytest.raises(UnavailableError, match="export PROFKIT_ENVIRONMENTS="):
         make(foreign)
 
 
-def test_removing_takes_it_away_and_a_second_time_finds_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    foreign = made_tiny(tmp_path, monkeypatch)
+def test_removing_takes_it_away_and_a_second_time_finds_nothing(made: IsolatedFramework) -> None:
 
-    assert remove(foreign)
+    assert remove(made)
     assert leftovers() == []
-    assert not remove(foreign)
+    assert not remove(made)
 
 
 def test_a_python_without_builds_of_the_pins_is_refused_with_both_versions(
@@ -260,9 +260,8 @@ def test_everything_that_is_shipped_is_pinned(name: str) -> None:
 
 @pytest.mark.parametrize(("version", "serves"), [("4.9.1", True), ("5.0.0", False)])
 def test_a_framework_beside_profkit_serves_below_its_bound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, serves: bool
+    foreign: IsolatedFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, serves: bool
 ) -> None:
-    foreign = tiny(tmp_path, monkeypatch)
     monkeypatch.setitem(environments.FOREIGN, "tiny", foreign)
     with zipfile.ZipFile(tmp_path / "wheels" / "tiny-1.0-py3-none-any.whl") as wheel:
         wheel.extractall(tmp_path / "site")

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from profkit.frameworks.framework import (
-    channel_shape,
-    padding_word,
-    reported_layout,
-    symmetric_padding,
-    to_layout,
-)
+from profkit.frameworks.layouts import padding_word, reported_layout, symmetric_padding
 from profkit.ops.axes import Padding
 from profkit.ops.window import Window
 
@@ -56,33 +49,6 @@ def test_padding_is_symmetric_when_the_windows_are_those_of_equal_sides(
     assert symmetric_padding(window) == expected
 
 
-def test_windows_at_the_border_hold_fewer_elements() -> None:
-    window = Window((3, 3), (3, 3), (1, 1), (1, 1, 1, 1))
-
-    counts = window.element_counts()
-
-    assert counts.tolist() == [[4, 6, 4], [6, 9, 6], [4, 6, 4]]
-
-
-def test_images_change_layout_and_back() -> None:
-    images = np.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
-
-    held = to_layout(images, "NCHW", "NHWC")
-
-    assert held.shape == (2, 4, 5, 3)
-    assert held.flags.c_contiguous
-    assert held[1, 2, 3, 1] == images[1, 1, 2, 3]
-    assert np.array_equal(to_layout(held, "NHWC", "NCHW"), images)
-    assert to_layout(images, "NCHW", "NCHW") is images
-
-
 def test_only_a_layout_other_than_the_specs_is_reported() -> None:
     assert reported_layout("NCHW", "NHWC") == "NHWC"
     assert reported_layout("NHWC", "NHWC") == ""
-
-
-def test_a_value_per_channel_spreads_over_either_layout() -> None:
-    values = np.arange(3)
-
-    assert np.broadcast_to(values.reshape(channel_shape("NCHW")), (2, 3, 4, 5))[1, 2, 3, 4] == 2
-    assert np.broadcast_to(values.reshape(channel_shape("NHWC")), (2, 4, 5, 3))[1, 3, 4, 2] == 2

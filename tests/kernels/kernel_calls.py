@@ -7,40 +7,77 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from profkit import _core
+from profkit.frameworks import load_adapter
 from profkit.ops import SPECS, odd_specs
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.spec import Spec, max_error, tolerance
 from profkit.selftests.guarded import HostMemory
 
-OPERATORS = tuple(SPECS)
-FEWEST_ODD_SPECS = {
-    "conv2d/native/cpu/implicit_gemm": 40,
-    "conv2d/native/cpu/skip_padding": 29,
-    "conv2d/native/cpu/winograd_8x8": 2,
-    "conv2d/native/cpu/winograd_6x6": 9,
-    "conv2d/native/cpu/direct": 23,
-    "conv2d/native/cpu/im2col": 40,
-    "conv2d/native/cpu/im2col_batched": 40,
-    "conv2d/native/cpu/reference": 40,
-    "matmul/native/cpu/blocked": 27,
-    "matmul/native/cpu/reference": 27,
-    "pool2d/native/cpu/separable": 22,
-    "pool2d/native/cpu/reference": 44,
-    "lrn/native/cpu/windowed": 14,
-    "lrn/native/cpu/reference": 15,
-    "bias_relu/native/cpu/vectorized": 16,
-    "bias_relu/native/cpu/reference": 16,
-    "softmax/native/cpu/vectorized": 14,
-    "softmax/native/cpu/reference": 14,
-}
-"""The least number of `odd_specs` that a kernel takes, on every instruction set: one that refuses more has lost some.
-A new kernel gets a row."""
+OPERATORS = tuple(op for op in SPECS if load_adapter("native").implementations(op))
+"""Those with native kernels."""
 
+
+class Fewest(NamedTuple):
+    """The least number of shapes that a kernel takes, on every instruction set: one that refuses more has lost some."""
+
+    odd: int
+    """Of `odd_specs`."""
+    grid: int = 0
+    """Of strides, paddings and types (test_registry.py)."""
+    far: int = 0
+    """Of strides larger than the image (test_registry.py)."""
+    several_blocks: int = 0
+    """Of those larger than blocks (test_blocking.py)."""
+    chosen_blocks: int = 0
+    """Of those with sizes of blocks to choose (test_block_sizes.py)."""
+
+
+FEWEST = {
+    "conv2d/native/cpu/implicit_gemm": Fewest(40, 192, 6, 84, 13),
+    "conv2d/native/cpu/skip_padding": Fewest(29, 128, 4, 56, 9),
+    # Winograd has no tiles for a kernel of 3x2, nor for strides above 4.
+    "conv2d/native/cpu/winograd_8x8": Fewest(2, 0, 0, 8, 2),
+    "conv2d/native/cpu/winograd_6x6": Fewest(9, 0, 0, 24, 4),
+    "conv2d/native/cpu/direct": Fewest(23, 64, 2, 28, 5),
+    "conv2d/native/cpu/im2col": Fewest(40, 192, 6, 84, 13),
+    "conv2d/native/cpu/im2col_batched": Fewest(40, 192, 6, 84, 13),
+    "conv2d/native/cpu/reference": Fewest(40, 192, 6),
+    "matmul/native/cpu/blocked": Fewest(27, several_blocks=14, chosen_blocks=2),
+    "matmul/native/cpu/reference": Fewest(27),
+    "pool2d/native/cpu/separable": Fewest(22),
+    "pool2d/native/cpu/reference": Fewest(44),
+    "lrn/native/cpu/windowed": Fewest(28),
+    "lrn/native/cpu/reference": Fewest(30),
+    "bias_relu/native/cpu/vectorized": Fewest(40),
+    "bias_relu/native/cpu/reference": Fewest(40),
+    "softmax/native/cpu/vectorized": Fewest(25),
+    "softmax/native/cpu/reference": Fewest(25),
+    "activation/native/cpu/vectorized": Fewest(23),
+    "activation/native/cpu/reference": Fewest(25),
+    "add/native/cpu/vectorized": Fewest(17),
+    "add/native/cpu/reference": Fewest(17),
+    "attention/native/cpu/by_head": Fewest(14),
+    "attention/native/cpu/reference": Fewest(14),
+    "batch_norm/native/cpu/vectorized": Fewest(32),
+    "batch_norm/native/cpu/reference": Fewest(32),
+    "dropout/native/cpu/vectorized": Fewest(15),
+    "dropout/native/cpu/reference": Fewest(15),
+    "embedding/native/cpu/vectorized": Fewest(20),
+    "embedding/native/cpu/reference": Fewest(20),
+    "layer_norm/native/cpu/vectorized": Fewest(27),
+    "layer_norm/native/cpu/reference": Fewest(27),
+    "lstm/native/cpu/steps": Fewest(14),
+    "lstm/native/cpu/reference": Fewest(14),
+    "optimiser_step/native/cpu/vectorized": Fewest(16),
+    "optimiser_step/native/cpu/reference": Fewest(16),
+}
+"""A new kernel gets a row."""
 
 VECTOR_KERNELS = ("skip_padding", "winograd_8x8", "winograd_6x6", "direct", "im2col", "im2col_batched")
 """Convolutions that the portable instruction set does not have."""
@@ -56,6 +93,15 @@ def keys_of(*operators: str) -> list[str]:
     """Those of `all_keys` that are of these operators, without their references."""
     keys = [key for key in all_keys() if not key.endswith("/reference")]
     return [key for key in keys if key.split("/")[0] in operators]
+
+
+def in_every_direction(**fields: Any) -> list[Conv2d]:
+    """A convolution in both layouts and all directions; bias and ReLU belong to forward alone."""
+    plain = {**fields, "bias": False, "activation": "none"}
+    return [
+        Conv2d(**(fields if direction == FORWARD else plain), layout=layout, direction=direction)
+        for layout, direction in itertools.product(("NCHW", "NHWC"), (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT))
+    ]
 
 
 def describe(spec: Spec) -> str:
@@ -82,7 +128,7 @@ def taken(key: str, specs: Sequence[Spec], fewest: int) -> list[Spec]:
 
 def taken_odd_specs(key: str) -> list[Spec]:
     """The odd shapes that the kernel offers to run, as many as it must."""
-    return taken(key, odd_specs(key.split("/")[0]), FEWEST_ODD_SPECS[key])
+    return taken(key, odd_specs(key.split("/")[0]), FEWEST[key].odd)
 
 
 @cache
@@ -100,16 +146,17 @@ def reference_of(spec: Spec) -> NDArray[np.float64]:
     return spec.reference(inputs_of(spec))
 
 
-def run_kernel(key: str, spec: Spec, threads: int, tuning: Mapping[str, int] = MappingProxyType({})) -> NDArray[Any]:
+def run_kernel(
+    key: str, spec: Spec, threads: int, tuning: Mapping[str, int] = MappingProxyType({}), packs_ahead: bool = False
+) -> NDArray[Any]:
     """Run on an output and a workspace of NaN bytes; what is not written, or read unwritten, shows as NaN."""
     params = spec.params()
     shape = spec.output_shape()
     memory = HostMemory(int(np.prod(shape)) * spec.numpy_dtype.itemsize)
     workspace = HostMemory(_core.workspace_bytes(key, params, threads, dict(tuning)))
     output: NDArray[Any] = memory.inner.view(spec.numpy_dtype).reshape(shape)
-
-    _core.bind(key, params, list(inputs_of(spec).values()), output, workspace.inner, threads, dict(tuning))()
-
+    inputs = list(inputs_of(spec).values())
+    _core.bind(key, params, inputs, output, workspace.inner, threads, dict(tuning), packs_ahead)()
     assert memory.is_intact(), "the kernel wrote outside its output"
     assert workspace.is_intact(), "the kernel wrote outside its workspace"
     return output

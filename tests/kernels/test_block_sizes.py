@@ -9,42 +9,33 @@ import pytest
 
 from profkit import _core
 from profkit.errors import KernelError
-from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
+from profkit.ops.conv2d import INPUT_GRADIENT, Conv2d
 from profkit.ops.matmul import MatMul
 from profkit.ops.spec import Spec
-from tests.kernels.kernel_calls import assert_right, describe, inputs_of, keys_of, taken
+from tests.kernels.kernel_calls import FEWEST, assert_right, describe, in_every_direction, inputs_of, keys_of, taken
 
 BLOCKED = "matmul/native/cpu/blocked"
-DIRECTIONS = (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
 SPECS: list[Spec] = [
     MatMul(130, 190, 400, transpose_a=True, bias=True),
     MatMul(40, 70, 300, batch=3, dtype="float64"),
     *(
-        Conv2d(3, 13, 15, 17, 35, kernel_size=3, stride=stride, padding=1, layout=layout, direction=direction)
-        for stride, layout, direction in itertools.product((1, 2), ("NCHW", "NHWC"), DIRECTIONS)
+        spec
+        for stride in (1, 2)
+        for spec in in_every_direction(
+            batch=3, in_channels=13, height=15, width=17, out_channels=35, kernel_size=3, stride=stride, padding=1
+        )
     ),
     # A phase of the input gradient that no tap reaches, and groups.
     Conv2d(2, 8, 19, 18, 12, kernel_size=2, stride=3, padding=0, groups=2, direction=INPUT_GRADIENT),
 ]
 
 
-FEWEST = {
-    "conv2d/native/cpu/implicit_gemm": 13,
-    "conv2d/native/cpu/skip_padding": 9,
-    "conv2d/native/cpu/winograd_8x8": 2,
-    "conv2d/native/cpu/winograd_6x6": 4,
-    "conv2d/native/cpu/direct": 5,
-    "conv2d/native/cpu/im2col": 13,
-    "conv2d/native/cpu/im2col_batched": 13,
-    "matmul/native/cpu/blocked": 2,
-}
-"""The least number of these shapes that a kernel takes, each with sizes to choose; the references have none."""
 KEYS = keys_of("conv2d", "matmul")
 
 
 def taken_specs(key: str) -> list[Spec]:
     """The specs of the kernel's operator that it takes."""
-    return taken(key, [spec for spec in SPECS if key.startswith(f"{spec.op}/")], FEWEST[key])
+    return taken(key, [spec for spec in SPECS if key.startswith(f"{spec.op}/")], FEWEST[key].chosen_blocks)
 
 
 def tunings(key: str, spec: Spec, threads: int) -> list[dict[str, int]]:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.matmul import MatMul
 from profkit.ops.spec import Spec
-from tests.kernels.kernel_calls import assert_right, keys_of, taken
+from tests.kernels.kernel_calls import FEWEST, assert_right, in_every_direction, keys_of, taken
 
 # batch, in channels, height, width; then out channels and what is special.
 CONVOLUTIONS: tuple[tuple[tuple[int, int, int, int], dict[str, Any]], ...] = (
@@ -39,14 +38,13 @@ WIDE_TYPE = (CONVOLUTIONS[0], CONVOLUTIONS[6])
 def convolutions() -> list[Spec]:
     """Every shape in both layouts and all directions, some of them in float64, too."""
     shapes = [(*shape, "float32") for shape in CONVOLUTIONS] + [(*shape, "float64") for shape in WIDE_TYPE]
-    specs: list[Spec] = []
-    for (sizes, fields, dtype), layout, direction in itertools.product(
-        shapes, ("NCHW", "NHWC"), (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
-    ):
-        forward_only = {"bias": False, "activation": "none"} if direction != FORWARD and "bias" in fields else {}
-        words: dict[str, Any] = {**fields, **forward_only, "layout": layout, "dtype": dtype, "direction": direction}
-        specs.append(Conv2d(*sizes, **words))
-    return specs
+    return [
+        spec
+        for sizes, fields, dtype in shapes
+        for spec in in_every_direction(
+            **dict(zip(("batch", "in_channels", "height", "width"), sizes)), **fields, dtype=dtype
+        )
+    ]
 
 
 def products() -> list[Spec]:
@@ -60,21 +58,8 @@ def products() -> list[Spec]:
     return [*specs, MatMul(70, 90, 777, batch=7), MatMul(300, 501, 777, dtype="float64")]
 
 
-FEWEST = {
-    "conv2d/native/cpu/implicit_gemm": 84,
-    "conv2d/native/cpu/skip_padding": 56,
-    "conv2d/native/cpu/winograd_8x8": 8,
-    "conv2d/native/cpu/winograd_6x6": 24,
-    "conv2d/native/cpu/direct": 28,
-    "conv2d/native/cpu/im2col": 84,
-    "conv2d/native/cpu/im2col_batched": 84,
-    "matmul/native/cpu/blocked": 14,
-}
-"""The least number of these shapes that a kernel takes; the references have no blocks."""
-
-
 @pytest.mark.parametrize("key", keys_of("conv2d", "matmul"))
 def test_a_kernel_is_right_on_shapes_of_several_blocks(key: str) -> None:
-    specs = taken(key, convolutions() if key.startswith("conv2d/") else products(), FEWEST[key])
+    specs = taken(key, convolutions() if key.startswith("conv2d/") else products(), FEWEST[key].several_blocks)
 
     assert_right(key, specs, [1, 5, 16])

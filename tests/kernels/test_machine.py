@@ -111,3 +111,13 @@ def test_peaks_are_plausible_rates() -> None:
 def test_a_peak_of_an_unknown_dtype_is_refused() -> None:
     with pytest.raises(KernelError, match="dtype must be float32 or float64, got int8"):
         _core.peak_flops("int8", 1)
+
+
+def test_a_round_trip_needs_two_processors_that_exist_and_leaves_the_thread_where_it_may_run() -> None:
+    before = os.sched_getaffinity(0)
+
+    assert _core.round_trip_ns(-1, 0) == _core.round_trip_ns(min(before), 10**6) == 0.0
+    if len(before) > 1:
+        trips = [_core.round_trip_ns(*sorted(before)[:2]) for _ in range(20)]
+        assert any(10.0 < trip < 1e6 for trip in trips)
+    assert os.sched_getaffinity(0) == before

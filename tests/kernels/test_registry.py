@@ -11,15 +11,15 @@ import pytest
 from profkit import _core
 from profkit.errors import UnsupportedError
 from profkit.ops import odd_specs
-from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
+from profkit.ops.conv2d import Conv2d
 from profkit.ops.dtypes import is_narrow
-from profkit.ops.spec import Spec
 from tests.kernels.kernel_calls import (
-    FEWEST_ODD_SPECS,
+    FEWEST,
     OPERATORS,
     all_keys,
     assert_right,
     describe,
+    in_every_direction,
     keys_of,
     run_kernel,
     taken,
@@ -27,13 +27,12 @@ from tests.kernels.kernel_calls import (
     takes,
 )
 
-DIRECTIONS = (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
 THREADS = (1, 2, 3)
 CONVOLUTIONS = [*keys_of("conv2d"), "conv2d/native/cpu/reference"]
 
 
-def conv_grid() -> list[Spec]:
-    """Strides x geometries x layouts x dtypes x directions, on sizes that no tile divides."""
+def conv_grid() -> list[Conv2d]:
+    """Strides x geometries x dtypes x layouts x directions, on sizes that no tile divides."""
     geometries: tuple[dict[str, Any], ...] = (
         {"padding": "0x1x2x0"},
         {"padding": 2, "dilation": 2},
@@ -49,41 +48,22 @@ def conv_grid() -> list[Spec]:
         "kernel_size": "3x2",
     }
     return [
-        Conv2d(**{**base, **geometry, "stride": stride, "layout": layout, "dtype": dtype, "direction": direction})
-        for geometry, stride, layout, dtype, direction in itertools.product(
-            geometries,
-            (1, 2, 3, 5),
-            ("NCHW", "NHWC"),
-            ("float32", "float64"),
-            DIRECTIONS,
-        )
+        spec
+        for geometry, stride, dtype in itertools.product(geometries, (1, 2, 3, 5), ("float32", "float64"))
+        for spec in in_every_direction(**base, **geometry, stride=stride, dtype=dtype)
     ]
 
 
-def far_strides() -> list[Spec]:
+def far_strides() -> list[Conv2d]:
     """Strides far larger than the image."""
-    return [
-        Conv2d(2, 3, 8, 8, out_channels=5, kernel_size=3, stride=100_000, padding=2, layout=layout, direction=direction)
-        for layout, direction in itertools.product(("NCHW", "NHWC"), DIRECTIONS)
-    ]
-
-
-FEWEST = {
-    "implicit_gemm": (192, 6),
-    "skip_padding": (128, 4),
-    "winograd_8x8": (0, 0),  # it has no tiles for a kernel of 3x2, nor for strides above 4
-    "winograd_6x6": (0, 0),
-    "direct": (64, 2),
-    "im2col": (192, 6),
-    "im2col_batched": (192, 6),
-    "reference": (192, 6),
-}
-"""The least number of shapes of conv_grid and of far_strides that a convolution takes."""
+    return in_every_direction(
+        batch=2, in_channels=3, height=8, width=8, out_channels=5, kernel_size=3, stride=100_000, padding=2
+    )
 
 
 def test_every_kernel_has_a_least_number_of_shapes() -> None:
-    assert set(FEWEST_ODD_SPECS) == {key for op in OPERATORS for key in _core.kernels(op)}
-    assert all(FEWEST_ODD_SPECS.values())
+    assert set(FEWEST) == {key for op in OPERATORS for key in _core.kernels(op)}
+    assert all(fewest.odd for fewest in FEWEST.values())
 
 
 @pytest.mark.parametrize("key", all_keys())
@@ -93,7 +73,7 @@ def test_a_kernel_agrees_with_the_reference_on_every_odd_shape_that_it_takes(key
 
 @pytest.mark.parametrize("key", CONVOLUTIONS)
 def test_a_convolution_agrees_with_the_reference_over_strides_paddings_and_types(key: str) -> None:
-    specs = taken(key, conv_grid(), FEWEST[key.split("/")[-1]][0])
+    specs = taken(key, conv_grid(), FEWEST[key].grid)
 
     assert_right(key, specs, THREADS)
 
@@ -142,7 +122,7 @@ def test_a_fixed_thread_count_gives_the_same_bits_every_time(key: str) -> None:
 
 @pytest.mark.parametrize("key", CONVOLUTIONS)
 def test_a_stride_far_larger_than_the_image_costs_no_more_than_the_image(key: str) -> None:
-    specs = taken(key, far_strides(), FEWEST[key.split("/")[-1]][1])
+    specs = taken(key, far_strides(), FEWEST[key].far)
 
     assert_right(key, specs, [2])
 

@@ -17,25 +17,14 @@ from tests.support.processes import succeed
 from tests.support.sanitized_programs import build_program
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 8])
-def test_every_part_runs_exactly_once(threads: int) -> None:
-    runs = [_core.probe_parallel(threads) for _ in range(200)]
+# Alone, a smaller job after a larger one, and several groups, whose leaders start the rest; 17 leaves one alone.
+@pytest.mark.parametrize(
+    "jobs", [[1], [2], [3], [8], [5, 2, 1, 3], *([threads, 3, threads - 1] for threads in (9, 17, 40))], ids=str
+)
+def test_every_part_of_every_job_runs_exactly_once(jobs: list[int]) -> None:
+    runs = [_core.probe_parallel(threads) for _ in range(60) for threads in jobs]
 
-    assert runs == [[1] * threads] * 200
-
-
-def test_a_smaller_job_after_a_larger_one_uses_fewer_threads() -> None:
-    runs = [_core.probe_parallel(threads) for _ in range(100) for threads in (5, 2, 1, 3)]
-
-    assert runs == [[1] * threads for _ in range(100) for threads in (5, 2, 1, 3)]
-
-
-@pytest.mark.parametrize("threads", [9, 17, 40])
-def test_jobs_of_several_groups_run_every_part_once(threads: int) -> None:
-    # Groups have leaders that start the rest; 17 leaves a leader alone.
-    runs = [_core.probe_parallel(asked) for _ in range(30) for asked in (threads, 3, threads - 1)]
-
-    assert runs == [[1] * asked for _ in range(30) for asked in (threads, 3, threads - 1)]
+    assert runs == [[1] * threads for _ in range(60) for threads in jobs]
 
 
 def test_a_fork_and_its_join_are_timed_once_per_round() -> None:
@@ -53,7 +42,7 @@ def test_nested_calls_run_all_their_parts() -> None:
 
 @pytest.mark.parametrize("thread", [0, 1, 2])
 def test_an_error_in_any_part_reaches_the_caller_and_the_pool_survives(thread: int) -> None:
-    with pytest.raises(KernelError, match=f"part {thread} was told to fail"):
+    with pytest.raises(KernelError, match=f"part {thread} was made to fail"):
         _core.probe_parallel(3, throwing_thread=thread)
 
     assert _core.probe_parallel(3) == [1, 1, 1]
@@ -92,7 +81,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork on Windows")
 def test_a_forked_child_gets_threads_of_its_own() -> None:
-    # In a process of its own: nothing else that is imported here may have threads or fork handlers.
+    # In a separate process: nothing else that is imported here may have threads or fork handlers.
     succeed([sys.executable, "-W", "ignore", "-c", FORKING])
 
 

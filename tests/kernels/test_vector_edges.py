@@ -15,13 +15,29 @@ from numpy.typing import NDArray
 
 from profkit import _core
 from profkit.errors import SpecError
-from profkit.ops import BiasRelu, LocalResponseNorm, Pool2d, Softmax
+from profkit.ops import (
+    Activation,
+    Add,
+    Attention,
+    BatchNorm,
+    BiasRelu,
+    Embedding,
+    LayerNorm,
+    LocalResponseNorm,
+    Lstm,
+    OptimiserStep,
+    Pool2d,
+    Softmax,
+)
+from profkit.ops.activation import FUNCTIONS
+from profkit.ops.optimiser_step import OPTIMISERS
 from profkit.ops.spec import Spec, max_error, tolerance
 from tests.kernels.kernel_calls import run_kernel
 from tests.support.processes import succeed
 
 LAYOUTS = st.sampled_from(["NCHW", "NHWC"])
 DTYPES = st.sampled_from(["float32", "float64"])
+DIRECTIONS = ("forward", "input-gradient")
 SIZES = st.integers(1, 40)
 SMALL = st.integers(1, 4)
 SPECIAL = (np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0)
@@ -52,7 +68,8 @@ def pool_specs(draw: st.DrawFn) -> Pool2d:
 
 
 def bias_specs() -> st.SearchStrategy[BiasRelu]:
-    return st.builds(BiasRelu, SMALL, SIZES, SIZES, SIZES, layout=LAYOUTS, dtype=DTYPES)
+    ways = st.sampled_from(DIRECTIONS)
+    return st.builds(BiasRelu, SMALL, SIZES, SIZES, SIZES, layout=LAYOUTS, dtype=DTYPES, direction=ways)
 
 
 def lrn_specs() -> st.SearchStrategy[LocalResponseNorm]:
@@ -68,14 +85,37 @@ def lrn_specs() -> st.SearchStrategy[LocalResponseNorm]:
         k=st.sampled_from([1.0, 2.0]),
         layout=LAYOUTS,
         dtype=DTYPES,
+        direction=st.sampled_from(DIRECTIONS),
     )
 
 
 def softmax_specs() -> st.SearchStrategy[Softmax]:
-    return st.builds(Softmax, SIZES, st.integers(1, 200), dtype=DTYPES)
+    # The gradient of a single class is 0, to which no error can be relative.
+    return st.builds(Softmax, SIZES, st.integers(2, 200), dtype=DTYPES, direction=st.sampled_from(DIRECTIONS))
 
 
-ANY_SPEC = st.one_of(pool_specs(), bias_specs(), lrn_specs(), softmax_specs())
+def layer_specs() -> st.SearchStrategy[Spec]:
+    """Operators of layers other than products and windows. Few values of a channel or row may be nearly equal, which
+    cancels in any order of summation: normalisations have more of them."""
+    counts, lengths = st.integers(1, 300), st.integers(17, 60)
+    ways = st.sampled_from((*DIRECTIONS, "parameter-gradient"))
+    images = (st.integers(3, 5), st.integers(1, 40), st.integers(3, 7), st.integers(3, 7))
+    sizes = (st.integers(1, 5), st.integers(1, 4), st.integers(1, 20), st.integers(1, 40))
+    return st.one_of(
+        st.builds(Activation, counts, st.sampled_from(FUNCTIONS), DTYPES, st.sampled_from(DIRECTIONS)),
+        st.builds(Add, counts, DTYPES),
+        st.builds(OptimiserStep, counts, st.sampled_from(OPTIMISERS), weight_decay=st.just(0.25), dtype=DTYPES),
+        st.builds(BatchNorm, *images, layout=LAYOUTS, dtype=DTYPES, direction=ways),
+        st.builds(LayerNorm, st.integers(1, 9), lengths, dtype=DTYPES, direction=ways),
+        st.builds(
+            Embedding, counts, st.integers(1, 20), lengths, DTYPES, st.sampled_from(["forward", "weight-gradient"])
+        ),
+        st.builds(Lstm, *sizes, returns_sequence=st.booleans(), dtype=DTYPES),
+        st.builds(Attention, *sizes, st.booleans(), DTYPES),
+    )
+
+
+ANY_SPEC = st.one_of(pool_specs(), bias_specs(), lrn_specs(), softmax_specs(), layer_specs())
 
 
 def fast_keys(spec: Spec) -> list[str]:

@@ -12,10 +12,12 @@ import pytest
 from profkit.frameworks.adapter import Implementation
 from profkit.measurement import cell_rows
 from profkit.measurement.cell import CellRun
+from profkit.measurement.checks.conduct import Conduct
+from profkit.measurement.disturbance import OthersTurn
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.result import Cell, Result, Row
 from profkit.measurement.sampling import Contender
-from profkit.measurement.statistics import Estimate, verdict
+from profkit.measurement.statistics.estimates import Estimate, verdict
 from profkit.ops import MatMul
 from profkit.rendering.results.content import build_tables
 
@@ -28,6 +30,7 @@ class Watched:
 
     def __init__(self, *rounds: int) -> None:
         self._rounds = list(rounds)
+        self.others_turns: list[OthersTurn] = []
 
     def dropped(self) -> dict[str, list[int]]:
         return {"run delay": self._rounds} if self._rounds else {}
@@ -45,7 +48,10 @@ def assumed_floor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def finished(
-    samples: dict[str, dict[int, list[float]]], dropped: tuple[int, ...] = (), starts: tuple[int, ...] = (0,)
+    samples: dict[str, dict[int, list[float]]],
+    dropped: tuple[int, ...] = (),
+    starts: tuple[int, ...] = (0,),
+    conduct: dict[str, Conduct] | None = None,
 ) -> Cell:
     """The cell of these samples, by key and round; the first is the baseline."""
     options = MeasureOptions(baseline=KEYS[0], margin=MARGIN)
@@ -57,7 +63,30 @@ def finished(
         run.contenders[key] = Contender(key, 1e6, [ns for ns, _ in times], [index for _, index in times])
     run.watch = cast("Any", Watched(*dropped))
     run.run_starts = list(starts)
+    run.conduct = conduct or {}
     return run.finish({})
+
+
+def doubted(key: str, call_ns: float, adapter: str) -> Row:
+    """A row of these calls, 8 x 8 x 8, on a machine of a GFLOP/s: 1024 operations take a microsecond."""
+    pool = cast("Any", SimpleNamespace(options=MeasureOptions(margin=MARGIN), cores=[0], threads=1))
+    run = CellRun(MatMul(m=8, n=8, k=8), pool, [Implementation(key, adapter)], lambda *_: None)
+    run.rows[key].status = "ok"
+    run.contenders[key] = Contender(key, call_ns, [call_ns] * 8, list(range(8)))
+    return run.finish({"flops_per_s": 1e9, "bytes_per_s": 1e9}).rows[0]
+
+
+def test_no_row_is_above_the_peak_without_a_word() -> None:
+    assert "above 100 % of the measured peak" in doubted(KEYS[0], 900.0, "numpy").note
+    assert "above 100 % of the measured peak" not in doubted(KEYS[0], 1100.0, "numpy").note
+
+
+def test_a_candidate_below_every_known_algorithm_is_faster_than_the_machine() -> None:
+    key = "matmul/candidate/cpu/mine"
+
+    (doubt,) = doubted(key, 500.0, "candidate").doubts
+    assert doubt.startswith("faster than the machine: no known algorithm")
+    assert not doubted(key, 900.0, "candidate").doubts
 
 
 def invented(seed: int) -> dict[str, dict[int, list[float]]]:
@@ -84,16 +113,14 @@ def check(cell: Cell) -> None:
     baseline = cell.row(KEYS[0])
     assert baseline.verdict == "baseline" and baseline.median_ns is not None
     for row in cell.rows:
-        assert row.median_ns is not None
-        if row.ratio is None:
-            assert row.verdict == "not resolved"
-            continue
+        assert row.median_ns is not None and row.ratio is not None
         assert row.ratio * row.median_ns == pytest.approx(baseline.median_ns)
         if row is not baseline:
             assert row.ratio_low is None or row.ratio_low <= row.ratio <= (row.ratio_high or 0.0)
             assert row.low_ns is None or row.low_ns <= row.median_ns <= (row.high_ns or 0.0)
             said = verdict(Estimate(row.ratio, row.ratio_low, row.ratio_high), MARGIN)
-            assert row.verdict == ("not resolved" if cell.is_too_busy else said)
+            is_disturbed = row.next_step.startswith("it shares no undisturbed round")
+            assert row.verdict == ("not resolved" if cell.is_too_busy or is_disturbed else said)
             assert (row.verdict == "not resolved") == bool(row.next_step)
 
 
@@ -137,6 +164,17 @@ def test_what_was_sampled_in_a_dropped_round_changes_nothing() -> None:
     ]
 
 
+def test_a_row_of_disturbed_rounds_only_has_a_ratio_and_no_verdict() -> None:
+    samples = {KEYS[0]: {index: [1e6] for index in range(9)}, KEYS[1]: {0: [2e6], 5: [2e6]}}
+
+    cell = finished(samples, (0, 5))
+
+    row = cell.row(KEYS[1])
+    assert row.ratio == pytest.approx(0.5)
+    assert (row.verdict, cell.is_too_busy) == ("not resolved", False)
+    assert row.next_step == "it shares no undisturbed round with the baseline: rerun when the machine is quiet"
+
+
 def test_more_than_half_dropped_is_no_verdict_and_the_head_says_so() -> None:
     samples = {key: {index: [1e6 * (1 + 0.5 * place)] for index in range(9)} for place, key in enumerate(KEYS)}
 
@@ -161,3 +199,28 @@ def test_a_row_that_no_budget_resolves_says_so_and_one_that_a_longer_one_does_na
     assert (near.verdict, far.verdict) == ("not resolved", "not resolved")
     assert near.next_step.startswith("no budget")
     assert far.next_step == "rerun with --budget 30s"
+
+
+@pytest.mark.parametrize(("time_ns", "verdict"), [(0.5e6, "doubtful"), (2e6, "slower")])
+def test_a_row_that_did_not_keep_to_its_threads_is_never_faster(time_ns: float, verdict: str) -> None:
+    samples = {KEYS[0]: {at: [1e6 + at] for at in range(40)}, KEYS[1]: {at: [time_ns + at] for at in range(40)}}
+    greedy = Conduct(ran_s=1.0, cpu_s=1.9)
+
+    cell = finished(samples, conduct={KEYS[0]: Conduct(ran_s=1.0, cpu_s=0.9), KEYS[1]: greedy})
+
+    row = cell.row(KEYS[1])
+    assert (row.verdict, row.processors) == (verdict, 1.9)
+    assert row.doubts == ["it kept 1.9 processors busy in its turns, where 1 thread was requested"]
+    assert cell.row(KEYS[0]).doubts == []
+
+
+def test_a_candidate_is_doubted_when_somebody_hurt_its_rivals() -> None:
+    mine = "matmul/candidate/cpu/mine"
+    samples = {KEYS[0]: {at: [1e6 + at] for at in range(40)}, mine: {at: [0.5e6 + at] for at in range(40)}}
+    conduct = {KEYS[0]: Conduct(is_tampered_with=True), mine: Conduct(), KEYS[1]: Conduct()}
+
+    cell = finished(samples, conduct=conduct)
+
+    assert cell.row(mine).verdict == "doubtful"
+    assert f"the processors or the priority of {KEYS[0]} while" in cell.row(mine).doubts[0]
+    assert cell.row(KEYS[0]).doubts == []

@@ -16,7 +16,7 @@ from profkit.measurement.kernel_times import kernel_time
 from profkit.measurement.workers import kernel as kernel_worker
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.matmul import MatMul
-from profkit.ops.networks import Cifar10, LeNet, Solar, Training
+from profkit.ops.networks import NETWORKS, Cifar10, LeNet, Solar, Training
 from profkit.ops.networks.parts import layer_parts
 from profkit.ops.networks.work import BACKWARD, FORWARD, NO_LAYER, OPTIMISER, StepWork
 
@@ -36,42 +36,70 @@ def test_the_parts_of_a_dense_layer_give_its_output_and_its_gradients() -> None:
     generator = np.random.default_rng(1)
     x, w, b, dy = (generator.standard_normal(shape) for shape in ((2, 120), (120, 84), (84,), (2, 84)))
 
-    product, rectified = (spec for _, spec in layer_parts(layer, FORWARD, is_training=True).specs)
-    by_input, by_weight = (spec for _, spec in layer_parts(layer, BACKWARD, is_training=True).specs)
+    [(_, product)] = layer_parts(SMALL, layer, FORWARD, is_training=True).specs
+    by_input, by_weight, through_relu, by_bias = (
+        spec for _, spec in layer_parts(SMALL, layer, BACKWARD, is_training=True).specs
+    )
 
-    images = product.reference({"a": x, "b": w}).reshape(2, 84, 1, 1)
-    np.testing.assert_allclose(rectified.reference({"x": images, "b": b}).reshape(2, 84), np.maximum(x @ w + b, 0))
-    np.testing.assert_allclose(by_input.reference({"a": dy, "b": w}), dy @ w.T)
-    np.testing.assert_allclose(by_weight.reference({"a": x, "b": dy}), x.T @ dy)
+    y = product.reference({"a": x, "b": w, "bias": b})
+    np.testing.assert_allclose(y, np.maximum(x @ w + b, 0))
+    images = {"y": y.reshape(2, 84, 1, 1), "dy": dy.reshape(2, 84, 1, 1)}
+    before = through_relu.reference(images).reshape(2, 84)
+    np.testing.assert_allclose(before, dy * (y > 0))
+    np.testing.assert_allclose(by_bias.reference(images), before.sum(axis=0))
+    np.testing.assert_allclose(by_input.reference({"a": before, "b": w}), before @ w.T)
+    np.testing.assert_allclose(by_weight.reference({"a": x, "b": before}), x.T @ before)
 
 
-def test_the_parts_of_a_convolution_are_the_layer_forward_and_two_gradients_of_the_bare_one() -> None:
-    layer = Cifar10(batch=2).layer("conv2")
+def test_the_parts_of_a_convolution_are_the_layer_forward_and_its_gradients() -> None:
+    network = Cifar10(batch=2)
+    layer = network.layer("conv2")
 
-    forward = layer_parts(layer, FORWARD, is_training=True)
-    backward = layer_parts(layer, BACKWARD, is_training=True)
+    forward = layer_parts(network, layer, FORWARD, is_training=True)
+    backward = layer_parts(network, layer, BACKWARD, is_training=True)
 
     assert forward.specs == ((FORWARD, layer.spec),)
     assert [(name, spec.output_shape()) for name, spec in backward.specs] == [
         ("input gradient", (2, 64, 16, 16)),
         ("weight gradient", (64, 64, 5, 5)),
+        ("ReLU gradient", (2, 64, 16, 16)),
+        ("bias gradient", (64,)),
     ]
-    assert backward.without_spec == ("bias gradient", "ReLU gradient")
+    assert backward.without_spec == ()
 
 
 def test_nobody_needs_the_gradient_of_the_images() -> None:
-    backward = layer_parts(Cifar10(batch=2).layer("conv1"), BACKWARD, is_training=True)
+    network = Cifar10(batch=2)
 
-    assert [name for name, _ in backward.specs] == ["weight gradient"]
+    backward = layer_parts(network, network.layer("conv1"), BACKWARD, is_training=True)
+
+    assert "input gradient" not in dict(backward.specs)
+    assert "weight gradient" in dict(backward.specs)
 
 
 def test_parts_that_no_operator_describes_are_named() -> None:
-    network = Solar(batch=2)
+    network, words = Solar(batch=2), NETWORKS["transformer"](batch=1, depth=1)
 
-    assert layer_parts(network.layer("pool"), BACKWARD, is_training=True).without_spec == ("pool2d gradient",)
-    assert layer_parts(network.layer("dropout1"), FORWARD, is_training=True).without_spec == ("dropout",)
-    assert layer_parts(network.layer("dropout1"), FORWARD, is_training=False).without_spec == ()
-    assert layer_parts(network.layer("flatten"), BACKWARD, is_training=True).without_spec == ()
+    def missing(name: str, phase: str, is_training: bool = True) -> tuple[str, ...]:
+        owner = network if name in {layer.name for layer in network.layers} else words
+        return layer_parts(owner, owner.layer(name), phase, is_training).without_spec
+
+    assert missing("pool", BACKWARD) == missing("flatten", BACKWARD) == missing("dropout1", FORWARD) == ()
+    assert missing("mean", FORWARD) == ("mean",)
+    assert missing("output", BACKWARD) == ()
+    assert missing("block1_attention", BACKWARD) == ("attention gradient",)
+    assert missing("block1_q", BACKWARD) == ("bias gradient",)
+
+
+def test_every_layer_of_every_network_has_parts_or_says_what_has_none() -> None:
+    for kind in NETWORKS.values():
+        network = kind(batch=2)
+        work = work_by_phase(network, Training())
+        for layer in network.layers:
+            for phase in (FORWARD, BACKWARD):
+                parts = layer_parts(network, layer, phase, is_training=True)
+                has_work = (layer.name, phase) in work and layer.kind != "add"
+                assert bool(parts.specs or parts.without_spec) >= has_work, (network.name, layer.name, phase)
 
 
 def test_the_bound_is_the_longer_of_arithmetic_and_memory() -> None:
@@ -121,9 +149,12 @@ def test_a_network_is_measured_once_and_then_remembered(monkeypatch: pytest.Monk
     assert not conv["native_key"].endswith("reference")
     assert conv["native_ns"] == conv["one_thread_ns"] > 0
     assert all(part["low_ns"] <= part["native_ns"] <= part["high_ns"] for part in conv["parts"])
-    assert rows["pool1", BACKWARD]["native_ns"] is None
+    assert rows["pool1", BACKWARD]["native_key"].startswith("pool2d/native/cpu/")
     assert rows["pool1", BACKWARD]["bound_ns"] > 0
-    assert rows["dense2", BACKWARD]["native_key"] == "matmul/native/cpu/blocked"
+    assert rows["dense2", BACKWARD]["native_key"] == "matmul/native/cpu/blocked + bias_relu/native/cpu/vectorized"
+    assert rows["output", BACKWARD]["without_kernel"] == ["bias gradient"]
+    assert rows[NO_LAYER, OPTIMISER]["native_key"].startswith("optimiser_step/native/cpu/")
+    assert rows[NO_LAYER, FORWARD]["native_ns"] is None
     assert [key for key in rows if key[0] == NO_LAYER] == [("", FORWARD), ("", BACKWARD), ("", OPTIMISER)]
     assert json.loads(json.dumps(first)) == first
 

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from profkit.measurement.bounds import COMPUTE, DIRECT, MEMORY, binding, least_seconds, method_of
-from profkit.ops import Conv2d, MatMul
+from profkit.measurement.bounds import (
+    COMPUTE,
+    DIRECT,
+    MEMORY,
+    binding,
+    least_flops_of_any,
+    least_seconds,
+    least_seconds_of_any,
+    method_of,
+    strassen_share,
+)
+from profkit.ops import Conv2d, MatMul, Pool2d
 
 PEAKS = {"flops_per_s": 1e9, "bytes_per_s": 1e9}
 # 8 x 8 outputs, 3 x 3 taps; 22 x 22 pairs of an output and a tap lie inside the image.
@@ -49,3 +59,25 @@ def test_other_operators_have_one_method() -> None:
     spec = MatMul(m=2, n=3, k=4)
 
     assert method_of("matmul/native/cpu/blocked", spec) == ("", spec.flops())
+
+
+def test_no_algorithm_is_above_the_bound_of_any() -> None:
+    for spec in (SMALL, Conv2d(stride=2), Conv2d(direction="weight-gradient"), Conv2d(kernel_size=1, padding=0)):
+        any_flops = least_flops_of_any(spec)
+
+        assert 0 < any_flops <= spec.least_flops()
+        for side in (4, 6, 8):
+            assert any_flops <= method_of(f"conv2d/native/cpu/winograd_{side}x{side}", spec)[1]
+
+
+def test_strassen_halves_down_to_small_blocks() -> None:
+    assert strassen_share(32, 4096, 4096) == 1.0
+    assert strassen_share(64, 4096, 4096) == 7 / 8
+    assert least_flops_of_any(MatMul(256, 256, 256)) == 2 * 256**3 * (7 / 8) ** 3
+
+
+def test_what_computes_little_must_load_its_inputs() -> None:
+    spec = Pool2d(batch=1, channels=2, height=8, width=8)
+
+    assert least_seconds_of_any(spec, PEAKS, False, 1e9) == 2 * 8 * 8 / 1e9
+    assert least_seconds_of_any(spec, {}, False, 1e9) == 0.0

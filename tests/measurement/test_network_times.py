@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from profkit.measurement.network_times import step_times
@@ -25,20 +27,47 @@ def test_a_pass_is_compared_with_the_unrecorded_steps_around_it() -> None:
     assert times.null is not None and times.null.value == pytest.approx(2.0, rel=0.02)
 
 
-def test_a_pass_in_a_process_of_its_own_has_no_ratio() -> None:
-    capture = network_capture(step_ns=[100, 100, 100, 100], recorded_step_ns={"time": [110, 110], "memory": [500, 500]})
+@pytest.mark.parametrize(
+    ("step_ns", "recorded", "step", "passes"),
+    [
+        ([100] * 4, {"time": [110, 110], "memory": [500, 500]}, 100, {"time"}),  # memory: in a process of its own
+        ([100, 102, 98], {}, 100, set()),  # interrupted
+        ([], {}, None, set()),
+    ],
+)
+def test_without_steps_around_it_a_pass_has_no_ratio(
+    step_ns: list[int], recorded: dict[str, list[int]], step: float | None, passes: set[str]
+) -> None:
+    times = step_times(network_capture(step_ns=step_ns, recorded_step_ns=recorded))
 
-    assert set(step_times(capture).recording) == {"time"}
+    assert (times.step and times.step.value) == (step and pytest.approx(step, rel=1e-3))
+    assert (times.samples, set(times.recording)) == (len(step_ns), passes)
+    assert passes or times.null is None
 
 
-def test_without_samples_nothing_is_claimed() -> None:
-    times = step_times(network_capture(step_ns=[], recorded_step_ns={}))
+def test_of_several_processes_the_step_is_their_mean_and_its_interval_how_they_differ() -> None:
+    processes = [{"steps": 3, "recorded": {"time": 3}, "captures": 0, "machine": {}} for _ in range(3)]
+    capture = network_capture(
+        step_ns=[100, 100, 100, 110, 110, 110, 121, 121, 121],
+        recorded_step_ns={"time": [7] * 9},
+        processes=processes,
+    )
 
-    assert (times.step, times.samples, times.recording, times.null) == (None, 0, {}, None)
+    times = step_times(capture)
+
+    assert times.step is not None and times.step.high is not None
+    assert times.step.value == pytest.approx(110)
+    assert list(times.processes) == pytest.approx([100, 110, 121])
+    assert times.step.high / times.step.value == pytest.approx(math.exp(4.303 * math.log(1.1) / math.sqrt(3)), rel=0.02)
+    assert times.recording == {}  # the first process has no unrecorded steps behind its pass
 
 
-def test_an_interrupted_run_has_its_step_time_but_no_ratio() -> None:
-    times = step_times(network_capture(step_ns=[100, 102, 98], recorded_step_ns={}))
+def test_recording_is_compared_inside_the_first_process() -> None:
+    process = {"steps": 4, "recorded": {"time": 2}, "captures": 0, "machine": {}}
+    capture = network_capture(
+        step_ns=[100, 100, 100, 100, 900, 900, 900, 900],
+        recorded_step_ns={"time": [120, 120, 50, 50]},
+        processes=[process, process],
+    )
 
-    assert times.step is not None and times.step.value == pytest.approx(100)
-    assert (times.recording, times.null) == ({}, None)
+    assert step_times(capture).recording["time"].value == pytest.approx(1.2)

@@ -66,7 +66,7 @@ def test_a_pattern_names_keys_from_the_operator_or_the_framework_on(pattern: str
 
 def asked(implementations: Sequence[Implementation], **options: Any) -> list[str]:
     """Keys of what may be measured."""
-    return [item.key for item in Selection(implementations, MeasureOptions(**options)).asked]
+    return [item.key for item in Selection(implementations, MeasureOptions(**options)).selected]
 
 
 def rows(implementations: Sequence[Implementation], spec: Spec = CONV, threads: int = 1, **options: Any) -> list[str]:
@@ -74,47 +74,40 @@ def rows(implementations: Sequence[Implementation], spec: Spec = CONV, threads: 
     return [item.key for item in Selection(implementations, MeasureOptions(**options)).rows(spec, threads)]
 
 
-def test_only_and_exclude_combine_and_the_baseline_stays() -> None:
-    kept = rows(IMPLEMENTATIONS, only=["native/*"], exclude=["*/reference"], baseline="torch/cpu")
-
-    assert kept == [KEYS[0], KEYS[2]]
-
-
-def test_a_candidate_stays_whatever_only_says() -> None:
-    assert rows([CANDIDATE, *IMPLEMENTATIONS], only=["keras"]) == [CANDIDATE.key, "conv2d/keras/cpu/torch"]
-
-
-def test_a_device_keeps_its_rows_the_candidate_and_the_named_baseline() -> None:
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            {"only": ["native/*"], "exclude": ["*/reference"], "baseline": "torch/cpu"},
+            [CANDIDATE.key, KEYS[0], KEYS[2]],
+        ),
+        ({"only": ["keras"]}, [CANDIDATE.key, "conv2d/keras/cpu/torch"]),
+        # A device keeps its rows, the candidate and the named baseline, which brings no row of another one.
+        ({"baseline": "native/reference", "device": "cuda"}, [CANDIDATE.key, KEYS[1], ON_GPU.key]),
+        ({"only": ["keras"], "baseline": "torch", "device": "cpu"}, [CANDIDATE.key, KEYS[2], KEYS[4]]),
+        ({"baseline": "torch", "device": "cpu"}, [CANDIDATE.key, KEYS[0], *KEYS[2:]]),
+        ({"baseline": "torch", "device": "cuda"}, [CANDIDATE.key, ON_GPU.key]),
+    ],
+)
+def test_options_choose_among_rows_and_a_candidate_always_stays(options: dict[str, Any], expected: list[str]) -> None:
     known = [CANDIDATE, *IMPLEMENTATIONS, ON_GPU]
 
-    kept = rows(known, baseline="native/reference", device="cuda")
-
-    assert kept == [CANDIDATE.key, "conv2d/native/cpu/reference", ON_GPU.key]
-
-
-def test_a_baseline_that_a_device_has_brings_no_row_of_another() -> None:
-    known = [*IMPLEMENTATIONS, ON_GPU]
-
-    assert ON_GPU.key not in rows(known, baseline="torch", device="cpu")
-    assert rows(known, only=["keras"], baseline="torch", device="cpu") == ["conv2d/torch/cpu", "conv2d/keras/cpu/torch"]
-    assert rows(known, baseline="torch", device="cuda") == [ON_GPU.key]
-
-
-def test_a_device_that_nothing_asked_for_runs_on_is_an_error() -> None:
-    with pytest.raises(UsageError, match="nothing is left to measure on cuda: what was asked for runs on cpu"):
-        asked(IMPLEMENTATIONS, only=["torch"], device="cuda")
+    assert rows(known, **options) == expected
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"only": ["keras"], "device": "cuda"}, "nothing is left to measure on cuda"),
-        ({"only": ["keras"], "exclude": ["keras"]}, "--exclude keras leaves out every"),
+        ({"only": ["torch"], "device": "cuda"}, "nothing is left to measure on cuda: the selected rows run on cpu"),
+        ({"only": ["keras"], "device": "cuda", "baseline": "torch"}, "nothing is left to measure on cuda"),
+        ({"only": ["keras"], "exclude": ["keras"], "baseline": "torch"}, "--exclude keras excludes every"),
+        ({"exclude": ["*"]}, "nothing is left"),
+        ({"only": ["troch"]}, r"'troch'.*did you mean torch"),
     ],
 )
-def test_a_baseline_alone_is_nothing_to_measure(options: dict[str, Any], words: str) -> None:
+def test_what_leaves_nothing_to_measure_but_a_baseline_is_an_error(options: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        asked(IMPLEMENTATIONS, baseline="torch", **options)
+        asked(IMPLEMENTATIONS, **options)
 
 
 def test_another_row_of_the_baseline_stands_in_for_the_one_asked_for_that_cannot_run() -> None:
@@ -137,16 +130,6 @@ def test_the_last_native_kernel_that_runs_the_spec_is_the_default_row() -> None:
     chosen = [key for key in rows(known, spec, exclude=others) if key.startswith("conv2d/native/cpu/")]
 
     assert chosen == ["conv2d/native/cpu/reference"]
-
-
-def test_a_pattern_that_names_nothing_is_an_error_with_the_nearest_names() -> None:
-    with pytest.raises(UsageError, match=r"'troch'.*did you mean torch"):
-        asked(IMPLEMENTATIONS, only=["troch"])
-
-
-def test_excluding_everything_is_an_error() -> None:
-    with pytest.raises(UsageError, match="nothing is left"):
-        asked(IMPLEMENTATIONS, exclude=["*"])
 
 
 @pytest.mark.parametrize("spec", SPECS_OF_ALL_KINDS, ids=str)
@@ -233,20 +216,24 @@ def test_rows_that_only_all_would_measure_are_known() -> None:
     assert Selection(all_implementations("conv2d"), MeasureOptions(all=True)).left_out(chosen, CONV) == []
 
 
-def test_the_baseline_is_the_wanted_one_or_the_best_known_framework() -> None:
-    assert pick_baseline(KEYS, None) == "conv2d/torch/cpu"
-    assert pick_baseline(KEYS, "native/*") == "conv2d/native/cpu/implicit_gemm"
-    assert pick_baseline(KEYS[:2], None) == "conv2d/native/cpu/reference"
-    assert pick_baseline(KEYS[:2], "torch") is None
-    assert pick_baseline([], None) is None
-
-
-def test_a_candidate_is_the_baseline_only_when_named_or_alone() -> None:
-    keys = [CANDIDATE.key, "conv2d/native/cpu/direct", "conv2d/native/cpu/im2col"]
-
-    assert pick_baseline(keys, None) == "conv2d/native/cpu/direct"
-    assert pick_baseline(keys, "candidate") == CANDIDATE.key
-    assert pick_baseline(keys[:1], None) == CANDIDATE.key
+@pytest.mark.parametrize(
+    ("keys", "wanted", "expected"),
+    [
+        (KEYS, None, "conv2d/torch/cpu"),
+        (KEYS, "native/*", "conv2d/native/cpu/implicit_gemm"),
+        (KEYS[:2], None, "conv2d/native/cpu/reference"),
+        (KEYS[:2], "torch", None),
+        ([], None, None),
+        # A candidate only when it is named or alone.
+        ([CANDIDATE.key, "conv2d/native/cpu/direct", "conv2d/native/cpu/im2col"], None, "conv2d/native/cpu/direct"),
+        ([CANDIDATE.key, "conv2d/native/cpu/direct"], "candidate", CANDIDATE.key),
+        ([CANDIDATE.key], None, CANDIDATE.key),
+    ],
+)
+def test_the_baseline_is_the_wanted_one_or_the_best_known_framework(
+    keys: list[str], wanted: str | None, expected: str | None
+) -> None:
+    assert pick_baseline(keys, wanted) == expected
 
 
 def test_a_form_of_a_kernel_takes_part_only_when_its_words_are_said() -> None:

@@ -1,4 +1,5 @@
-"""The float64 references against two independent ways: loops that follow the definition, and torch."""
+"""The float64 references against loops that follow the definition. Against frameworks, all of whom are compared with
+them on the same odd shapes: tests/frameworks/test_adapters.py."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from profkit.ops import SPECS, BiasRelu, Conv2d, LocalResponseNorm, MatMul, Pool2d, Softmax, Spec, odd_specs
+from tests.ops.test_layer_operators import BY_LOOPS as LAYER_LOOPS
 
 Array = NDArray[Any]
 Inputs = dict[str, Array]
@@ -150,7 +152,15 @@ BY_LOOPS: dict[str, Callable[[Any, Inputs], Array]] = {
 }
 
 
-@pytest.mark.parametrize("spec", [s for op in SPECS for s in odd_specs(op) if s.flops() < 100_000], ids=repr)
+# Their gradients are compared with differences in test_layer_operators.py.
+FORWARD_ONLY = ("lrn", "bias_relu", "softmax")
+
+
+def has_loops(spec: Any) -> bool:
+    return spec.flops() < 100_000 and (spec.op not in FORWARD_ONLY or spec.direction == "forward")
+
+
+@pytest.mark.parametrize("spec", [s for op in BY_LOOPS for s in odd_specs(op) if has_loops(s)], ids=repr)
 def test_the_reference_follows_the_definition(spec: Spec) -> None:
     inputs = spec.make_inputs(seed=3)
 
@@ -159,66 +169,6 @@ def test_the_reference_follows_the_definition(spec: Spec) -> None:
     assert reference.dtype == np.float64
     assert reference.flags.c_contiguous
     np.testing.assert_allclose(reference, BY_LOOPS[spec.op](spec, inputs), rtol=1e-11, atol=1e-12)
-
-
-@pytest.mark.parametrize("spec", odd_specs("conv2d"), ids=repr)
-def test_the_convolution_reference_agrees_with_torch(spec: Conv2d) -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    inputs = spec.make_inputs(seed=4)
-    tensors = {
-        name: torch.tensor((array if name == "w" else nchw(spec, array)).astype(np.float64))
-        for name, array in inputs.items()
-    }
-    top, bottom, left, right = spec.window.pads
-    x = tensors.get("x", torch.zeros(spec.batch, spec.in_channels, spec.height, spec.width, dtype=torch.float64))
-    w = tensors.get("w", torch.zeros(spec.w_shape(), dtype=torch.float64))
-    x, w = x.requires_grad_(), w.requires_grad_()
-    y = torch.nn.functional.conv2d(
-        torch.nn.functional.pad(x, (left, right, top, bottom)),
-        w,
-        tensors.get("b"),
-        stride=spec.stride,
-        dilation=spec.dilation,
-        groups=spec.groups,
-    )
-    if spec.direction == "forward":
-        result = torch.relu(y) if spec.activation == "relu" else y
-    else:
-        result = torch.autograd.grad(y, x if spec.direction == "input-gradient" else w, tensors["dy"])[0]
-    expected = own_layout(spec, result.detach().numpy()) if spec.direction != "weight-gradient" else result.numpy()
-
-    reference = spec.reference(inputs)
-
-    np.testing.assert_allclose(reference, expected, rtol=1e-10, atol=1e-11)
-
-
-@pytest.mark.parametrize("spec", odd_specs("lrn"), ids=repr)
-def test_the_normalisation_agrees_with_torch_for_even_sizes_too(spec: LocalResponseNorm) -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    inputs = spec.make_inputs(seed=5)
-    x = torch.tensor(np.ascontiguousarray(nchw(spec, inputs["x"])).astype(np.float64))
-    expected = torch.nn.functional.local_response_norm(x, spec.size, spec.alpha, spec.beta, spec.k)
-
-    reference = spec.reference(inputs)
-
-    np.testing.assert_allclose(reference, own_layout(spec, expected.numpy()), rtol=1e-10)
-
-
-@pytest.mark.parametrize("mode", ["max", "average"])
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_pooling_agrees_with_torch_when_padding_does_not_count(mode: str, layout: str) -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    spec = Pool2d(2, 3, 9, 8, (3, 3), (2, 2), (1, 1, 1, 1), mode, layout)
-    inputs = spec.make_inputs(seed=6)
-    x = torch.tensor(np.ascontiguousarray(nchw(spec, inputs["x"])).astype(np.float64))
-    if mode == "max":
-        expected = torch.nn.functional.max_pool2d(x, 3, 2, 1)
-    else:
-        expected = torch.nn.functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False)
-
-    reference = spec.reference(inputs)
-
-    np.testing.assert_allclose(reference, own_layout(spec, expected.numpy()), rtol=1e-12)
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -234,6 +184,10 @@ def test_the_gradient_of_equal_maxima_goes_where_torch_sends_it(layout: str) -> 
     reference = spec.reference(inputs)
 
     np.testing.assert_allclose(reference, own_layout(spec, x.grad.numpy()), rtol=1e-12)
+
+
+def test_every_operator_is_compared_with_loops() -> None:
+    assert set(SPECS) == {*BY_LOOPS, *LAYER_LOOPS}
 
 
 def test_softmax_of_large_values_does_not_overflow() -> None:

@@ -11,10 +11,19 @@ import pytest
 from profkit.errors import SpecError, UsageError
 from profkit.ops import (
     SPECS,
+    Activation,
+    Add,
+    Attention,
+    BatchNorm,
     BiasRelu,
     Conv2d,
+    Dropout,
+    Embedding,
+    LayerNorm,
     LocalResponseNorm,
+    Lstm,
     MatMul,
+    OptimiserStep,
     Pool2d,
     Softmax,
     Spec,
@@ -81,7 +90,7 @@ def test_an_unknown_preset_offers_the_nearest_names() -> None:
 def test_an_unknown_operator_is_a_usage_error_with_the_nearest_or_all(ask: Any) -> None:
     with pytest.raises(UsageError, match=r"conv3d.*did you mean conv2d"):
         ask("conv3d")
-    with pytest.raises(UsageError, match=r"expected one of .*conv2d, lrn, matmul"):
+    with pytest.raises(UsageError, match=r"expected one of activation, add, attention, .*lstm, matmul"):
         ask("zzz")
 
 
@@ -89,7 +98,7 @@ def test_an_unknown_operator_is_a_usage_error_with_the_nearest_or_all(ask: Any) 
     ("data", "words"),
     [
         ({"op": "conv3d"}, "'conv3d'.*did you mean conv2d"),
-        ({}, "None.*expected one of bias_relu, conv2d"),
+        ({}, "None.*expected one of activation, add, attention"),
         ({"op": "conv2d", "strides": 2}, "no field 'strides'.*did you mean stride"),
         ({"op": "softmax", "zzz": 2}, "no field 'zzz'.*rows, classes, dtype"),
     ],
@@ -168,6 +177,24 @@ def test_layers_of_a_network_fit_together() -> None:
         (LocalResponseNorm(1, 3, 2, 2, size=5), 12 * 14, 24),
         (BiasRelu(1, 3, 2, 2), 24, 12 + 3 + 12),
         (Softmax(2, 3), 30, 12),
+        (Softmax(2, 3, direction="input-gradient"), 36, 18),
+        (BiasRelu(1, 3, 2, 2, direction="input-gradient"), 12, 36),
+        (BiasRelu(1, 3, 2, 2, direction="bias-gradient"), 24, 12 + 12 + 3),
+        (LocalResponseNorm(1, 3, 2, 2, size=5, direction="input-gradient"), 12 * 29, 36),
+        (Activation(7, "tanh"), 35, 14),
+        (Activation(7, "tanh", direction="input-gradient"), 56, 21),
+        (Add(7), 7, 21),
+        (Dropout(7), 7, 21),
+        (BatchNorm(2, 3, 1, 2), 12 * 7, 12 + 6 + 12),
+        (BatchNorm(2, 3, 1, 2, mode="inference"), 12 * 2, 12 + 12 + 12),
+        (BatchNorm(2, 3, 1, 2, direction="input-gradient"), 12 * 14, 12 + 3 + 12 + 12),
+        (BatchNorm(2, 3, 1, 2, direction="parameter-gradient"), 12 * 9, 12 + 12 + 6),
+        (LayerNorm(2, 3), 42, 6 + 6 + 6),
+        (Lstm(2, 3, 4, 5, returns_sequence=True), 30 * (72 + 8 + 12 + 10 + 4), 24 + 80 + 100 + 20 + 30),
+        (Attention(2, 3, 4, 5), 2 * 3 * 16 * 26, 4 * 120),
+        (Attention(2, 3, 4, 5, True), 2 * 3 * 10 * 26, 4 * 120),
+        (OptimiserStep(7), 7 * 13, 7 * 4 + 7 * 3),
+        (OptimiserStep(7, "sgd", momentum=0.0, weight_decay=0.1), 7 * 4, 7 * 3),
     ],
     ids=repr,
 )
@@ -177,6 +204,13 @@ def test_flops_and_bytes_are_those_counted_by_hand(spec: Spec, flops: int, eleme
     assert spec.flops() == flops == double.flops()
     assert spec.min_bytes() == 4 * elements
     assert double.min_bytes() == 8 * elements
+
+
+def test_an_embedding_reads_indices_of_64_bits_and_each_row_of_its_table_once() -> None:
+    assert Embedding(7, 3, 5).min_bytes() == 7 * 8 + 4 * (7 + 3) * 5
+    assert Embedding(2, 9, 5, "float64").min_bytes() == 2 * 8 + 8 * (2 + 2) * 5
+    assert Embedding(2, 9, 5, direction="weight-gradient").min_bytes() == 2 * 8 + 4 * (2 + 9) * 5
+    assert Embedding(7, 3, 5).flops() == 0
 
 
 def test_a_batch_of_one_product_has_no_batch_dimension() -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 from profkit.measurement.result import Cell, Result, Row
 from profkit.ops import Conv2d, Spec
+from profkit.rendering.results.content import build_tables
+from profkit.rendering.tables.table import Table
 
 BASELINE = "conv2d/torch/cpu"
 
@@ -88,3 +90,15 @@ def realistic_cell(spec: Spec | None = None, scale: float = 1.0) -> Cell:
         Row(key + "numba_cuda/cuda", "unavailable", "no CUDA driver was found: libcuda.so.1 cannot be loaded " * 4),
     ]
     return cell(*rows, spec=spec)
+
+
+def table_of(*rows: Row, **changes: Any) -> Table:
+    """The only table of a cell with these rows."""
+    (table,) = build_tables(result(cell(*rows, **changes)))
+    return table
+
+
+def column(table: Table, name: str) -> list[str]:
+    """A column's texts, top to bottom."""
+    index = [column.name for column in table.columns].index(name)
+    return [line.texts[index] for line in table.lines]

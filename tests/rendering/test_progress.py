@@ -17,6 +17,7 @@ from profkit.rendering.progress import (
     progress_text,
     show_progress,
 )
+from tests.support.terminals import Terminal
 
 
 class Clock:
@@ -40,7 +41,6 @@ def test_a_run_of_under_two_seconds_shows_nothing() -> None:
 
     clock.now = 1.9
     watcher(state())
-    watcher.close()
 
     assert stream.getvalue() == ""
 
@@ -83,13 +83,6 @@ def test_the_bar_never_goes_back() -> None:
 def test_the_cell_is_named_when_there_are_several() -> None:
     assert progress_text(state(cell=1, cells=4)) == "2/4 measure: torch"
     assert progress_text(state()) == "measure: torch"
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 def test_a_terminal_bar_is_drawn_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,3 +134,16 @@ def test_a_pipe_and_a_terminal_that_cannot_redraw_get_plain_lines(monkeypatch: p
             watcher(state())
 
     assert pipe.getvalue() == dumb.getvalue() == " 65% measure: torch\n"
+
+
+def test_the_bar_of_a_terminal_is_gone_after_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("profkit.rendering.progress.QUIET_S", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+
+    with show_progress(stream) as watcher:
+        watcher(state())
+        drawn = stream.getvalue()
+
+    assert "measure: torch" in drawn
+    assert stream.getvalue().removeprefix(drawn).endswith("\x1b[2K")

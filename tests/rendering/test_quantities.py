@@ -1,5 +1,7 @@
 """Numbers with units, written and read."""
 
+from collections.abc import Callable
+
 import pytest
 
 from profkit.errors import UsageError
@@ -68,17 +70,20 @@ def test_a_ratio_keeps_the_digits_that_matter(value: float | None, text: str) ->
     assert quantities.ratio_text(value) == text
 
 
-def test_a_ratio_without_an_interval_stands_alone() -> None:
-    assert quantities.ratio_interval_text(1.0, None, None) == "1.00"
-    assert quantities.ratio_interval_text(1.05, 1.031, 1.072) == "1.05 [1.03, 1.07]"
-
-
-def test_a_ratio_has_its_bounds_and_a_small_one_that_is_well_known_percents() -> None:
-    assert quantities.ratio_interval_text(0.0086, 0.0085, 0.0087) == "0.0086 ±1.2%"
-    assert quantities.ratio_interval_text(0.5, 0.2, 1.2) == "0.50 [0.20, 1.20]"
-    assert quantities.ratio_interval_text(0.019, 0.0021, 0.15) == "0.019 [0.0021, 0.15]"
-    assert quantities.ratio_interval_text(152.0, 0.00013, 174380298.0) == "152 [1.3e-4, 1.7e8]"
-    assert quantities.ratio_interval_text(0.0086, 0.0049, 0.0151) == "0.0086 [0.0049, 0.015]"
+@pytest.mark.parametrize(
+    ("value", "low", "high", "text"),
+    [
+        (1.0, None, None, "1.00"),
+        (1.05, 1.031, 1.072, "1.05 [1.03, 1.07]"),
+        (0.0086, 0.0085, 0.0087, "0.0086 ±1.2%"),  # small, and well known
+        (0.5, 0.2, 1.2, "0.50 [0.20, 1.20]"),
+        (0.019, 0.0021, 0.15, "0.019 [0.0021, 0.15]"),
+        (152.0, 0.00013, 174380298.0, "152 [1.3e-4, 1.7e8]"),
+        (0.0086, 0.0049, 0.0151, "0.0086 [0.0049, 0.015]"),
+    ],
+)
+def test_a_ratio_has_its_bounds(value: float, low: float | None, high: float | None, text: str) -> None:
+    assert quantities.ratio_interval_text(value, low, high) == text
 
 
 def test_a_spread_is_the_farther_end_of_the_interval() -> None:
@@ -91,39 +96,34 @@ def test_a_spread_is_the_farther_end_of_the_interval() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("20", 20.0), ("20s", 20.0), ("1m", 60.0), ("1m30s", 90.0), ("500ms", 0.5), (" 1.5 min", 90.0)],
+    ("read", "values"),
+    [
+        (
+            quantities.parse_duration,
+            {"20": 20.0, "20s": 20.0, "1m": 60.0, "1m30s": 90.0, "500ms": 0.5, " 1.5 min": 90.0},
+        ),
+        (
+            quantities.parse_bytes,
+            {"1000000": 1_000_000, "4GiB": 4 * 2**30, "4gb": 4 * 2**30, "512M": 2**29, "1.5k": 1536},
+        ),
+        (quantities.parse_share, {"2%": 0.02, "0.02": 0.02, "0": 0.0, " 12.5 %": 0.125}),
+    ],
 )
-def test_a_duration_is_read_with_its_unit(text: str, seconds: float) -> None:
-    assert quantities.parse_duration(text) == pytest.approx(seconds)
+def test_a_quantity_is_read_with_its_unit(read: Callable[[str], float], values: dict[str, float]) -> None:
+    assert {text: read(text) for text in values} == pytest.approx(values)
 
 
 @pytest.mark.parametrize(
-    ("text", "value"),
-    [("1000000", 1_000_000), ("4GiB", 4 * 2**30), ("4gb", 4 * 2**30), ("512M", 2**29), ("1.5k", 1536)],
+    ("read", "example", "texts"),
+    [
+        (quantities.parse_duration, "20s", ["", "soon", "-3s", "0s", "3 parsecs", "1m,30s", "nan"]),
+        (quantities.parse_bytes, "4GiB", ["", "4 elephants", "0", "-1GiB"]),
+        (quantities.parse_share, "2%", ["", "2", "100%", "-1%", "x", "nan"]),
+    ],
 )
-def test_a_size_is_read_with_its_unit(text: str, value: int) -> None:
-    assert quantities.parse_bytes(text) == value
-
-
-@pytest.mark.parametrize(("text", "share"), [("2%", 0.02), ("0.02", 0.02), ("0", 0.0), (" 12.5 %", 0.125)])
-def test_a_share_is_read_as_percent_or_fraction(text: str, share: float) -> None:
-    assert quantities.parse_share(text) == pytest.approx(share)
-
-
-@pytest.mark.parametrize("text", ["", "soon", "-3s", "0s", "3 parsecs", "1m,30s", "nan"])
-def test_an_unreadable_duration_is_a_usage_error_with_examples(text: str) -> None:
-    with pytest.raises(UsageError, match="20s"):
-        quantities.parse_duration(text)
-
-
-@pytest.mark.parametrize("text", ["", "4 elephants", "0", "-1GiB"])
-def test_an_unreadable_size_is_a_usage_error_with_examples(text: str) -> None:
-    with pytest.raises(UsageError, match="4GiB"):
-        quantities.parse_bytes(text)
-
-
-@pytest.mark.parametrize("text", ["", "2", "100%", "-1%", "x", "nan"])
-def test_an_unreadable_share_is_a_usage_error_with_examples(text: str) -> None:
-    with pytest.raises(UsageError, match="2%"):
-        quantities.parse_share(text)
+def test_an_unreadable_quantity_is_a_usage_error_with_examples(
+    read: Callable[[str], float], example: str, texts: list[str]
+) -> None:
+    for text in texts:
+        with pytest.raises(UsageError, match=example):
+            read(text)

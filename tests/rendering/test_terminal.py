@@ -15,22 +15,16 @@ from typing import TextIO
 import pytest
 from rich.cells import cell_len
 
-from profkit import cli, doctor, query, report
 from profkit.rendering.progress import TerminalDisplay
 from profkit.rendering.results.content import result_document
 from profkit.rendering.tables.table import Item, Items
 from profkit.rendering.terminal import stream_width, takes_styles
 from tests.capture.builders import CaptureBuilder
 from tests.rendering.builders import realistic_cell, result
+from tests.support.terminals import Terminal
+from tests.support.typed import Typed
 
 LONG = "a reason of many words, " * 12
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture(autouse=True)
@@ -84,35 +78,27 @@ def test_columns_is_the_width_of_a_pipe(
 
 @pytest.mark.parametrize("columns", [50, 160])
 def test_columns_is_the_width_of_piped_commands(
-    capture: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capture: str, columns: int, monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
     pytest.importorskip("duckdb", reason="DuckDB is not installed: no SQL")
-    commands: list[Callable[[], int]] = [
-        lambda: report.main([capture]),
-        lambda: query.main([capture, "select name, name as again, duration_ns from ranges"]),
-        lambda: doctor.main([]),
-    ]
-    for command in commands:
-        monkeypatch.delenv("COLUMNS", raising=False)
-        command()
-        usual = capsys.readouterr().out
-        monkeypatch.setenv("COLUMNS", str(columns))
-        command()
-        asked = capsys.readouterr().out
+    sql = "select name, name as again, duration_ns from ranges"
 
+    for words in (["report", capture], ["query", capture, sql], ["doctor"]):
+        monkeypatch.delenv("COLUMNS", raising=False)
+        usual = typed(*words).out
+        monkeypatch.setenv("COLUMNS", str(columns))
+        asked = typed(*words).out
         assert widest(usual) <= 100
         assert widest(asked) <= columns
         assert widest(asked) > 100 or columns < 100
 
 
-def test_an_error_is_no_wider_than_the_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_is_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch, typed: Typed) -> None:
     monkeypatch.setenv("COLUMNS", "60")
 
-    assert cli.main(["nonsense"]) == 2
+    code, _, err = typed("nonsense")
 
-    assert widest(capsys.readouterr().err) <= 60
+    assert code == 2 and widest(err) <= 60
 
 
 @pytest.mark.parametrize("text", ["", "0", "-3", "wide"])
@@ -170,14 +156,12 @@ def test_force_color_colours_a_pipe(show: Callable[[TextIO], None], term: str, m
     assert "\x1b[" in forced.getvalue()
 
 
-def test_force_color_colours_a_piped_report(
-    capture: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report.main([capture])
-    assert "\x1b" not in capsys.readouterr().out
+def test_force_color_colours_a_piped_report(capture: str, monkeypatch: pytest.MonkeyPatch, typed: Typed) -> None:
+    assert "\x1b" not in typed.shows("report", capture)
+
     monkeypatch.setenv("FORCE_COLOR", "1")
-    report.main([capture])
-    assert "\x1b[1m" in capsys.readouterr().out
+
+    assert "\x1b[1m" in typed.shows("report", capture)
 
 
 def test_no_color_is_stronger_than_force_color_and_an_empty_one_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

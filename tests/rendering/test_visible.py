@@ -13,18 +13,19 @@ from typing import Any
 import pytest
 
 import profkit
-from profkit.cli import main, wrapped
+from profkit.cli import main
 from profkit.measurement.progress import Progress
 from profkit.measurement.result import Row
+from profkit.query import answer_table
 from profkit.rendering.progress import ProgressWatcher
+from profkit.rendering.results.columns import render_csv as result_csv
 from profkit.rendering.results.content import result_document
-from profkit.rendering.results.records import render_csv as result_csv
-from profkit.rendering.sql.answers import answer_table
+from profkit.rendering.tables import html
 from profkit.rendering.tables.csv_file import render_csv
 from profkit.rendering.tables.document import Bullets, Code, Document, Heading, Paragraph, Picture
 from profkit.rendering.tables.json_file import render_json
-from profkit.rendering.tables.table import Column, Item, Items, Line, Table
-from profkit.rendering.terminal import say, visible
+from profkit.rendering.tables.table import Item, Items, Line, Table, TableColumn
+from profkit.rendering.terminal import say, visible, wrapped
 from tests.rendering.builders import baseline_row, cell, ok_row, result
 
 HOSTILE = "a\x1b[31m\x07\u202eb\u2066\x9b\ud800\x00\x7f\r\u2028c"
@@ -38,12 +39,12 @@ def shown_by(document: Document) -> dict[str, str]:
         "text": document.text(200),
         "markdown": document.markdown(),
         "html": document._repr_html_(),
-        "page": __import__("profkit.rendering.tables.html", fromlist=["render_file"]).render_file(document),
+        "page": html.render_file(document),
     }
 
 
 def every_block() -> Document:
-    column = Column("name", HOSTILE, help=HOSTILE, is_text=True)
+    column = TableColumn("name", HOSTILE, help=HOSTILE, is_text=True)
     table = Table(
         HOSTILE, [HOSTILE], [column], [Line((HOSTILE,))], [Item(HOSTILE, HOSTILE, HOSTILE)], [HOSTILE], [HOSTILE],
         [HOSTILE], [HOSTILE],
@@ -74,7 +75,7 @@ def test_a_terminal_in_colours_gets_its_own_escapes_alone(monkeypatch: pytest.Mo
 
 
 def test_line_breaks_stay_in_reasons_and_not_in_cells() -> None:
-    table = Table("t", columns=[Column("name", "name", is_text=True)], lines=[Line(("a\nb",))])
+    table = Table("t", columns=[TableColumn("name", "name", is_text=True)], lines=[Line(("a\nb",))])
 
     assert "a\\nb" in table.text()
     assert Items([Item("x", "wrong", "one\ntwo")]).text().split() == ["x", "wrong", "one", "two"]
@@ -146,7 +147,7 @@ def test_json_keeps_its_values_and_shows_every_sign() -> None:
     text.encode("utf-8")
 
 
-@pytest.mark.parametrize("text", ["=1+1", "@sum(a1)", "+cmd|' /c calc'!a0", "-2+3", "-x", "\t=1", "\n=1"])
+@pytest.mark.parametrize("text", ["=1+1", "@sum(a1)", "+cmd|' /c calc'!a0", "-2+3", "-x", "\t=1", "\n=1", "\uff1d1+1"])
 def test_a_text_that_a_spreadsheet_would_compute_gets_an_apostrophe(text: str) -> None:
     (line,) = list(csv.reader(io.StringIO(render_csv(["name"], [[text]]), newline="")))[1:]
 
@@ -192,9 +193,15 @@ def test_text_is_printed_in_one_place() -> None:
         "rendering/terminal.py", "rendering/tables/document.py",  # the place
         "rendering/progress.py", "rendering/studies/progress.py",  # what `visible` made
         "rendering/traces/folded.py",
-        "rendering/atomic_write.py", "rendering/studies/files.py", "rendering/traces/files.py", "studies/folder.py",
+        "rendering/studies/files.py", "rendering/traces/files.py", "studies/folder.py", "data/weights.py",
     }  # fmt: skip
 
     found = [place for path in files for place in printing_calls(path)]
 
     assert [place for place in found if place.rpartition(":")[0] not in allowed] == []
+
+
+def test_code_does_not_end_before_its_end() -> None:
+    text = Document(Code("a\n````\n# b")).markdown()
+
+    assert text == "`````\na\n````\n# b\n`````\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,15 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from profkit.attribution.usage import UsageRows
 from profkit.capture.schema import NONE, Capture
 from profkit.frameworks.adapter import Implementation
 from profkit.measurement.workers.process import WorkerFailure
 from profkit.selftests import check_process, cuda_timers, host_peaks, host_program, host_recorder, worker
 from profkit.selftests.check_process import OUT_OF_TIME, CheckProcess, TimeLimit
-from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, Finding, KernelProof, SelftestReport
+from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, CheckResult, KernelProof, SelftestReport
+from profkit.selftests.host_peaks import judge_peak, judge_rate
 from profkit.selftests.kernels import prove_kernels
-from profkit.selftests.rates import judge_peak, judge_rate
-from profkit.selftests.recorded import record_program
+from profkit.selftests.recorded import run_recorded
 from profkit.selftests.table import kernel_table
 
 
@@ -27,15 +29,22 @@ from profkit.selftests.table import kernel_table
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Capture, dict[str, Any]]:
     """What the selftest's program recorded of itself."""
     folder = tmp_path_factory.mktemp("selftest")
-    return record_program("profkit.selftests.host_program", str(folder), 100.0)
+    return run_recorded("profkit.selftests.host_program", str(folder), 100.0)
 
 
-def findings(
-    monkeypatch: pytest.MonkeyPatch, capture: Capture, did: dict[str, Any], folder: Path
-) -> dict[str, Finding]:
-    """What the selftest says of this capture."""
-    monkeypatch.setattr(host_recorder, "record_program", lambda *_: (capture, did))
-    return {finding.name: finding for finding in host_recorder.check(CheckContext(str(folder), 1.0, 1))}
+Look = Callable[..., dict[str, CheckResult]]
+
+
+@pytest.fixture
+def look(recorded: tuple[Capture, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Look:
+    """What the selftest says of the capture after somebody tampered with it."""
+
+    def say(tamper: Callable[[Capture], Capture] = lambda capture: capture, **did: object) -> dict[str, CheckResult]:
+        changed = (tamper(recorded[0]), {**recorded[1], **did})
+        monkeypatch.setattr(host_recorder, "run_recorded", lambda *_: changed)
+        return {finding.name: finding for finding in host_recorder.check(CheckContext(str(tmp_path), 1.0, 1))}
+
+    return say
 
 
 def rows_of(capture: Capture, name: str) -> Any:
@@ -68,14 +77,8 @@ def without_release(capture: Capture) -> Capture:
     return replace(capture, allocations=replace(capture.allocations, free_time_ns=freed))
 
 
-def with_loss(capture: Capture) -> Capture:
-    return replace(capture, losses=replace(capture.losses, records=1))
-
-
-def test_an_untouched_capture_is_proven(
-    recorded: tuple[Capture, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    found = findings(monkeypatch, *recorded, tmp_path)
+def test_an_untouched_capture_is_proven(look: Look) -> None:
+    found = look()
 
     assert {finding.status for finding in found.values()} <= {PROVEN, NOT_PROVEN}
     assert found["ranges"].status == found["allocations"].status == found["clock"].status == PROVEN
@@ -90,59 +93,43 @@ def test_an_untouched_capture_is_proven(
         ("clock", lambda capture: longer(capture, rows_of(capture, "selftest clock")[2], 1_000_000)),
         ("allocations", without_allocation),
         ("allocations", without_release),
-        ("whole capture", with_loss),
+        ("whole capture", lambda capture: replace(capture, losses=replace(capture.losses, records=1))),
     ],
 )
 def test_what_differs_from_what_the_program_did_is_wrong(
-    name: str,
-    tamper: Callable[[Capture], Capture],
-    recorded: tuple[Capture, dict[str, Any]],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    name: str, tamper: Callable[[Capture], Capture], look: Look
 ) -> None:
-    capture, did = recorded
-
-    assert findings(monkeypatch, tamper(capture), did, tmp_path)[name].status == WRONG
+    assert look(tamper)[name].status == WRONG
 
 
-def test_nvtx_ranges_that_are_missing_are_wrong(
-    recorded: tuple[Capture, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    capture, did = recorded
-    for row in rows_of(capture, "selftest nvtx")[:1]:
-        capture = renamed(capture, row)
+def test_nvtx_ranges_that_are_missing_are_wrong(look: Look) -> None:
+    def without(capture: Capture) -> Capture:
+        first = rows_of(capture, "selftest nvtx")[:1]
+        return renamed(capture, first[0]) if len(first) else capture
 
-    found = findings(monkeypatch, capture, {**did, "has_nvtx": True}, tmp_path)
-
-    assert found["NVTX ranges"].status == WRONG
+    assert look(without, has_nvtx=True)["NVTX ranges"].status == WRONG
 
 
-@pytest.mark.parametrize("column", ["exclusive_ns", "own_alloc_bytes"])
+@pytest.mark.parametrize(
+    ("column", "name"), [("exclusive_ns", "conservation of time"), ("own_alloc_bytes", "conservation of bytes")]
+)
 def test_a_table_that_loses_a_nanosecond_or_a_byte_is_wrong(
-    column: str, recorded: tuple[Capture, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    column: str, name: str, look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from profkit.attribution.usage import UsageRows
-
     whole = UsageRows.column
     monkeypatch.setattr(
-        UsageRows, "column", lambda rows, name: [*whole(rows, name)[:-1], 1] if name == column else whole(rows, name)
+        UsageRows, "column", lambda rows, of: [*whole(rows, of)[:-1], 1] if of == column else whole(rows, of)
     )
 
-    found = findings(monkeypatch, *recorded, tmp_path)
-
-    name = {"exclusive_ns": "conservation of time", "own_alloc_bytes": "conservation of bytes"}
-    assert found[name[column]].status == WRONG
-    assert [other.status for key, other in found.items() if key != name[column]].count(WRONG) == 0
+    assert [finding.name for finding in look().values() if finding.status == WRONG] == [name]
 
 
-def test_without_ld_preload_allocations_are_not_proven(
-    recorded: tuple[Capture, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    capture, did = recorded
-    columns = {name: getattr(capture.allocations, name)[:0] for name in capture.allocations.__dataclass_fields__}
-    empty = replace(capture, allocations=replace(capture.allocations, **columns))
+def test_without_ld_preload_allocations_are_not_proven(look: Look) -> None:
+    def emptied(capture: Capture) -> Capture:
+        columns = {name: getattr(capture.allocations, name)[:0] for name in capture.allocations.__dataclass_fields__}
+        return replace(capture, allocations=replace(capture.allocations, **columns))
 
-    found = findings(monkeypatch, empty, did, tmp_path)
+    found = look(emptied)
 
     assert {found[name].status for name in ("allocations", "mappings", "conservation of bytes")} == {NOT_PROVEN}
 
@@ -232,7 +219,7 @@ def test_events_against_the_wall_clock(
 def test_clocks_are_wrong_when_they_are_in_every_try(statuses: list[str], status: str, tries: int) -> None:
     left = list(statuses)
 
-    found = cuda_timers._repeated(lambda: Finding("events", left.pop(0), ""))
+    found = cuda_timers._repeated(lambda: CheckResult("events", left.pop(0), ""))
 
     assert found.status == status and len(statuses) - len(left) == tries
 
@@ -272,7 +259,7 @@ def test_a_device_is_brought_up_within_the_time_of_a_start(monkeypatch: pytest.M
     monkeypatch.setattr(check_process, "WorkerProcess", lambda *_: SimpleNamespace(kill=lambda: None))
     monkeypatch.setattr(check_process, "ask_one", answer)
 
-    with CheckProcess("cuda 0", {}, 1, TimeLimit(2.0, None), uses_device=True) as process:
+    with closing(CheckProcess("cuda 0", {}, 1, TimeLimit(2.0, None), uses_device=True)) as process:
         process.ask({"do": "run_kernel"})
 
     assert asked == [({"do": "start", "uses_device": True}, check_process.START_S), ({"do": "run_kernel"}, 2.0)]
@@ -300,7 +287,7 @@ def test_a_cpu_kernel_that_finds_no_memory_is_wrong_unless_the_system_had_none(
     monkeypatch.setattr(check_process, "oom_kills", lambda: kills.pop(0))
 
     with (
-        CheckProcess("kernels", {}, 1, TimeLimit(2.0, None), uses_device) as process,
+        closing(CheckProcess("kernels", {}, 1, TimeLimit(2.0, None), uses_device)) as process,
         pytest.raises(WorkerFailure) as caught,
     ):
         process.ask({"do": request_name})
@@ -399,7 +386,7 @@ def test_a_start_makes_the_first_call_of_the_runtime(uses_device: bool, monkeypa
 
 
 def test_when_the_time_is_over_nothing_is_started() -> None:
-    with CheckProcess("late", {}, 1, TimeLimit(20.0, 0.0)) as process, pytest.raises(WorkerFailure) as caught:
+    with closing(CheckProcess("late", {}, 1, TimeLimit(20.0, 0.0))) as process, pytest.raises(WorkerFailure) as caught:
         process.ask({"do": "devices"})
 
     assert caught.value.status == OUT_OF_TIME

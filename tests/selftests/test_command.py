@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from profkit import _core, selftest
+from profkit import _core
 from profkit.selftests.run import FILE
 from tests.selftests.faulty_kernels import faulty_environment
 from tests.support.processes import finish
+from tests.support.typed import Typed
 
 SETS = _core.cpu_features()["simd_supported"]
 
@@ -156,25 +157,17 @@ def test_ctrl_c_leaves_what_was_found_and_no_process(tmp_path: Path) -> None:
         (["--json", "no/such/folder/file.json"], "no/such/folder"),
     ],
 )
-def test_wrong_words_are_told_before_anything_runs(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = selftest.main(words)
-
-    captured = capsys.readouterr()
-    assert code == 2 and not captured.out
-    assert message in " ".join(captured.err.split())
+def test_wrong_words_are_told_before_anything_runs(words: list[str], message: str, typed: Typed) -> None:
+    assert message in typed.refuses("selftest", *words)
 
 
 def test_a_file_that_cannot_be_written_is_told_with_what_to_type(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
     (tmp_path / FILE).mkdir()
     monkeypatch.chdir(tmp_path)
 
-    assert selftest.main([]) == 2
-
-    assert "--json FILE" in " ".join(capsys.readouterr().err.split())
+    assert "--json FILE" in typed.refuses("selftest")
 
 
 @pytest.mark.full
@@ -185,9 +178,8 @@ def test_what_was_found_is_printed_though_the_disk_is_full(tmp_path: Path) -> No
     assert "softmax/reference" in text and "has all of it" not in text
 
 
-def test_help_has_examples_within_100_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    assert selftest.main(["--help"]) == 0
+def test_help_has_examples_within_100_columns(typed: Typed) -> None:
+    text = typed.shows("selftest", "--help")
 
-    text = capsys.readouterr().out
     assert "profkit selftest --only" in text and "exit codes" in text
     assert max(map(len, text.splitlines())) <= 100

@@ -15,8 +15,8 @@ import pytest
 from profkit.capture.device_warnings import UNKNOWN_KINDS
 from profkit.capture.schema import NONE, ActivityKind, Capture, Losses
 from profkit.selftests import cuda_recorder
-from profkit.selftests.findings import CheckContext, Finding
-from profkit.selftests.recorded import record_program
+from profkit.selftests.findings import CheckContext, CheckResult
+from profkit.selftests.recorded import run_recorded
 from tests.cuda.cuda_double import double_environment, run_on_double
 from tests.tracer.cupti.gpu_programs import double
 
@@ -192,12 +192,12 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Capture:
         for name, value in {**double_environment(), **_doubles()}.items():
             patch.setenv(name, value)
         patch.delenv("CUDA_INJECTION64_PATH", raising=False)
-        return record_program("profkit.selftests.cuda_program", str(folder), 100.0)[0]
+        return run_recorded("profkit.selftests.cuda_program", str(folder), 100.0)[0]
 
 
-def found_in(capture: Capture, monkeypatch: pytest.MonkeyPatch) -> dict[str, Finding]:
+def found_in(capture: Capture, monkeypatch: pytest.MonkeyPatch) -> dict[str, CheckResult]:
     """What the selftest says of this capture."""
-    monkeypatch.setattr(cuda_recorder, "record_program", lambda *_: (capture, {}))
+    monkeypatch.setattr(cuda_recorder, "run_recorded", lambda *_: (capture, {}))
     return {finding.name: finding for finding in cuda_recorder.check(CheckContext("", 1.0, 1))}
 
 

@@ -56,7 +56,7 @@ def small_conditions(study: Study | None = None, **changes: Any) -> StudyConditi
 def finished(request: NetworkRequest, scale: float = 1.0) -> Run:
     """What a run leaves: two steps of 1000 ns with a convolution of 600 (times `scale`), LRN 200 and pooling 100."""
     if not request.steps:
-        learning = {"losses": [2.3, 1.1], "seconds": 0.5, "precision": 0.75, "tested": 128}
+        learning = {"losses": [2.3, 1.1], "seconds": 0.5, "test_error": 0.25, "test_count": 128}
         return network_capture(network=request.network, framework=request.framework, learning=learning, step_ns=[])
     conv = int(600 * scale)
     events = []

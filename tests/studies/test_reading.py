@@ -157,14 +157,11 @@ def test_mistakes_in_inner_tables_are_found_even_when_they_are_not_used(text: st
         read(LEAST + text)
 
 
-def test_learning_needs_classes() -> None:
+def test_learning_needs_classes_and_quick_a_quick_table() -> None:
     text = changed('"cifar10"', '"solar"').replace("stride = 2", "batch = 2")
 
     with pytest.raises(UsageError, match="line 8: learning: solar predicts a value, not a class"):
         read(text + "[learning]\nframework = 'numpy'\n")
-
-
-def test_quick_needs_a_quick_table() -> None:
     with pytest.raises(UsageError, match=r"small.toml has no \[quick\] table"):
         read(LEAST, quick=True)
 
@@ -319,6 +316,9 @@ def test_a_file_that_is_too_long_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "long.toml"
     path.write_text(LEAST + "# " + "a" * 70000, encoding="utf-8")
 
-    for word in (str(path), "/dev/zero"):
-        with pytest.raises(UsageError, match="has more than 65,536 bytes: it is no study"):
+    for word, reason in (
+        (str(path), "has more than 65,536 bytes: it is not a study"),
+        ("/dev/zero", "not a regular file"),
+    ):
+        with pytest.raises(UsageError, match=reason):
             load_study(word)

@@ -122,7 +122,7 @@ def test_a_damaged_capture_is_a_failure_of_its_cell_only(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_learning_that_diverged_has_no_precision_and_costs_no_report(loss: float) -> None:
-    learning = {"losses": [2.3, loss, loss], "seconds": 0.5, "precision": 0.1, "tested": 128}
+    learning = {"losses": [2.3, loss, loss], "seconds": 0.5, "test_error": 0.9, "test_count": 128}
     study = small_study(TEXT + LEARNING)
 
     learned = learned_of(network_capture(learning=learning, step_ns=[]), "numpy")

@@ -31,22 +31,18 @@ class FakeTimer:
         module.called.append(f"timer {stream} {give_up_after_s:g}")
 
     def hold(self) -> None:
-        """Hold the stream up."""
         self.module.called.append("hold")
         self.module.is_held = True
 
     def begin(self) -> None:
-        """First event."""
         self.module.called.append("begin")
         self.times = [time.perf_counter_ns()]
 
     def end(self) -> None:
-        """Second event."""
         self.module.called.append("end")
         self.times.append(time.perf_counter_ns())
 
     def release(self) -> None:
-        """Let the stream go."""
         self.module.called.append("release")
         self.module.is_held = False
 
@@ -57,7 +53,6 @@ class FakeTimer:
         return float(self.times[1] - self.times[0]), gave_up
 
     def flush(self, bytes: int) -> None:
-        """Write so many bytes."""
         self.module.called.append(f"flush {bytes}")
 
 
@@ -71,7 +66,6 @@ class FakeCuda(types.ModuleType):
         self.free_bytes = [DEVICE["memory_bytes"]]
 
     def devices(self) -> list[dict[str, Any]]:
-        """One device."""
         return [dict(DEVICE)]
 
     def use_device(self, index: int) -> None:
@@ -89,5 +83,4 @@ class FakeCuda(types.ModuleType):
         return int(str(free)), int(str(DEVICE["memory_bytes"]))
 
     def DeviceTimer(self, stream: int, give_up_after_s: float) -> FakeTimer:  # noqa: N802 - a class there
-        """A timer on the stream."""
         return FakeTimer(self, stream, give_up_after_s)

@@ -44,7 +44,6 @@ class FakeCupy(types.ModuleType):
         return getattr(np, name)
 
     def asnumpy(self, array: Any) -> Any:
-        """From the device."""
         return np.array(array)
 
     def matmul(self, a: Any, b: Any) -> Any:

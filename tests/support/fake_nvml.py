@@ -29,11 +29,9 @@ class FakeNvml(types.ModuleType):
         self.is_open = False
 
     def nvmlInit(self) -> None:  # noqa: N802 - NVML's names, here and below
-        """Opens the driver's library."""
         self.is_open = True
 
     def nvmlShutdown(self) -> None:  # noqa: N802
-        """Closes it."""
         self.is_open = False
 
     def nvmlSystemGetDriverVersion(self) -> bytes:  # noqa: N802
@@ -45,34 +43,27 @@ class FakeNvml(types.ModuleType):
         return len(self.names)
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> Any:  # noqa: N802
-        """By NVML's own number."""
         self.asked_for.append(index)
         return index
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> Any:  # noqa: N802
-        """By name."""
         self.asked_for.append(uuid)
         return "handle"
 
     def nvmlDeviceGetHandleByPciBusId(self, place: str) -> Any:  # noqa: N802
-        """By where it is."""
         self.asked_for.append(place)
         return 0
 
     def nvmlDeviceGetName(self, handle: Any) -> str:  # noqa: N802
-        """Its name."""
         return str(self.names[handle])
 
     def nvmlDeviceGetClockInfo(self, handle: Any, clock: int) -> int:  # noqa: N802
-        """MHz of now."""
         return self._next(self.mhz)
 
     def nvmlDeviceGetCurrentClocksEventReasons(self, handle: Any) -> int:  # noqa: N802
-        """What holds the clocks down, as bits."""
         return self._next(self.reasons)
 
     def nvmlDeviceGetTemperatureV(self, handle: Any, sensor: int) -> int:  # noqa: N802
-        """Degrees Celsius."""
         return self._next(self.celsius)
 
     def _next(self, answers: list[int]) -> int:

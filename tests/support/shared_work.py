@@ -17,6 +17,10 @@ OBJECTS_FOLDER = "TEST_OBJECTS_FOLDER"
 """The variable that names the folder in which conftest.py lets all processes of a run keep what they made. Not
 PROFKIT_..., which programs under test are started without.
 """
+KEPT_FOLDER = "KEPT_TEST_OBJECTS_FOLDER"
+"""Set by .ci/run: a folder that stays, so that the second tier has what the first one made. It knows no changes: the
+tree and the build must be the same in all runs that use it.
+"""
 
 
 def shared_folder() -> Path:

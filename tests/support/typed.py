@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -28,11 +31,21 @@ class Typed:
         code = cli.main([str(word) for word in words])
         return Answer(code, *self.capsys.readouterr())
 
-    def shows(self, *words: object) -> str:
-        """What it prints; it must end well."""
-        code, out, err = self(*words)
-        assert code == 0, err
+    def shows(self, *words: object, code: int = 0) -> str:
+        """What it prints; it must end with this code."""
+        ended, out, err = self(*words)
+        assert ended == code, f"exit code {ended}: {err}"
         return out
+
+    def says(self, *words: object, code: int = 0) -> str:
+        """The same in one line, so that it does not matter where lines break."""
+        return " ".join(self.shows(*words, code=code).split())
+
+    def json(self, *words: object, code: int = 0) -> Any:
+        """What it writes into its file."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.shows(*words, "--json", f"{folder}/answer.json", code=code)
+            return json.loads(Path(folder, "answer.json").read_text(encoding="utf-8"))
 
     def refuses(self, *words: object, code: int = 2) -> str:
         """Its message in one line; it must be all that there is, and fit."""

@@ -16,7 +16,8 @@ import pytest
 
 from profkit import _core
 from profkit.capture.reading import read
-from profkit.capture.schema import NONE, Capture, PayloadType, RangeKind, Source, payload_values
+from profkit.capture.schema import NONE, Capture, PayloadType, RangeKind, Source
+from tests.capture.tables import payload_values
 from tests.support.places import SOURCES, TRACER_NATIVE
 from tests.support.processes import succeed
 from tests.support.sanitized_programs import build_program
@@ -87,8 +88,6 @@ def environment(capture_file: Path | None, **variables: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Run:
-    """What a program printed, and its capture."""
-
     output: str
     capture: Capture
 

@@ -189,7 +189,6 @@ FUNCTIONS = """
 
 
 def structs(names: str) -> str:
-    """With the prefix that all of them have."""
     return " ".join(f"CUpti_Activity{name}" for name in names.split())
 
 

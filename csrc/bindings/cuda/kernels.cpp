@@ -73,21 +73,6 @@ CudaDevice device_of(const py::object& given) {
   return device;
 }
 
-template <class Params>
-std::vector<std::string> configurations_of(const CudaKernel<Params>& row, const Params& params,
-                                           const CudaDevice& device) {
-  return row.configurations == nullptr ? std::vector<std::string>{} : row.configurations(params, device);
-}
-
-template <class Params>
-void check_configuration(const CudaKernel<Params>& row, const Params& params, const CudaCall& call) {
-  if (call.configuration == kByPolicy) return;
-  const std::vector<std::string> names = configurations_of(row, params, call.device);
-  if (call.configuration >= 0 && static_cast<size_t>(call.configuration) < names.size()) return;
-  throw KernelError(row.key + " has " + std::to_string(names.size()) +
-                    " configurations, there is no number " + std::to_string(call.configuration));
-}
-
 // Enqueues; waits for nothing. Holds what it works on.
 class CudaBoundCall {
  public:
@@ -127,7 +112,7 @@ CudaBoundCall bind_call(const std::string& key, const py::dict& values,
   return with_row(key, values, [&](const auto& row, const auto& params) {
     const std::string reason = row.supports(params, call.device);
     if (!reason.empty()) throw UnsupportedError(key + ": " + reason);
-    check_configuration(row, params, call);
+    call = row.resolved(params, call);
     const Arrays expected = arrays_of(params);
     if (inputs.size() != expected.inputs.size()) {
       throw KernelError("expected " + std::to_string(expected.inputs.size()) + " inputs, got " +
@@ -173,7 +158,7 @@ void register_cuda_kernels(py::module_& module) {
     return row.supports(params, device);
   });
   define("configurations", [](const auto& row, const auto& params, const CudaDevice& device) {
-    return configurations_of(row, params, device);
+    return row.configuration_names(params, device);
   });
   define("policy", [](const auto& row, const auto& params, const CudaDevice& device) {
     return row.policy == nullptr ? kByPolicy : row.policy(params, device);
@@ -185,8 +170,7 @@ void register_cuda_kernels(py::module_& module) {
         call.device = device_of(device);
         call.configuration = configuration;
         return with_row(key, values, [&](const auto& row, const auto& params) {
-          check_configuration(row, params, call);
-          return row.workspace_bytes(params, call);
+          return row.workspace_bytes(params, row.resolved(params, call));
         });
       },
       py::arg("key"), py::arg("params"), py::arg("configuration") = kByPolicy,

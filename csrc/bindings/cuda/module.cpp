@@ -1,5 +1,5 @@
 // profkit._cuda: a table of contents. What each function takes and gives is written in profkit/_cuda.pyi. A
-// module of its own, so that profkit._core never needs CUDA; it loads without a driver, too (the CUDA runtime
+// separate module, so that profkit._core never needs CUDA; it loads without a driver, too (the CUDA runtime
 // is linked statically).
 #include "bindings/module.h"
 

@@ -70,6 +70,8 @@ const char* dtype_name(int64_t dtype) {
       return "float16";
     case PROFKIT_BFLOAT16:
       return "bfloat16";
+    case kIndices:
+      return "int64";
     default:
       return "float32";
   }

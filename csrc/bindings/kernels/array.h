@@ -13,10 +13,13 @@
 
 namespace profkit {
 
+// Beside the element types of profkit_dtype: whole numbers of 64 bits.
+constexpr int64_t kIndices = -1;
+
 class Array {
  public:
   // `role` names the array in errors: "input x", "output". Throws KernelError when the object offers neither
-  // protocol or lies in device memory. Needs the GIL, as does the destructor.
+  // protocol or is in device memory. Needs the GIL, as does the destructor.
   Array(pybind11::handle object, std::string role);
 
   // Each throws KernelError, saying what was expected and what came.

@@ -43,8 +43,8 @@ Params checked_params(const std::vector<Kernel<Params>>&, const py::dict& values
   return params;
 }
 
-// The Python side of one call, as it came.
-struct Request {
+// The arguments of one call, as Python passed them.
+struct CallArguments {
   const py::sequence& inputs;
   const py::object& output;
   const py::object& workspace;
@@ -76,7 +76,7 @@ class BoundCall {
   using Pack = std::function<void(const void* weights, void* packed)>;
 
   // `title` names the range that each run opens for the tracer.
-  BoundCall(std::string title, const Arrays& expected, const Request& request, size_t workspace_bytes,
+  BoundCall(std::string title, const Arrays& expected, const CallArguments& request, size_t workspace_bytes,
             Launch launch, size_t packed_bytes = 0, const Pack& pack = nullptr)
       : title_(std::move(title)),
         launch_(std::move(launch)),
@@ -111,7 +111,7 @@ class BoundCall {
   }
 
  private:
-  // The range is inside the release: waiting for the GIL is no time of the kernel.
+  // The range is inside the release: waiting for the GIL does not count for the kernel.
   void launch(const Buffers& buffers) const {
     const py::gil_scoped_release release;
     const NativeRange range(range_name_, title_);
@@ -137,7 +137,8 @@ class BoundCall {
     inputs_.reserve(given.size());
     for (size_t i = 0; i < given.size(); ++i) {
       inputs_.emplace_back(py::object(given[i]), "input " + expected.inputs[i].name);
-      inputs_.back().require(expected.dtype, expected.inputs[i].shape);
+      inputs_.back().require(expected.inputs[i].is_indices ? kIndices : expected.dtype,
+                             expected.inputs[i].shape);
       buffers_.inputs[i] = inputs_.back().data();
     }
   }
@@ -170,7 +171,7 @@ class BoundCall {
 
 template <class Params>
 CpuTunables tunables_of(const Kernel<Params>& kernel, const Params& params, int threads) {
-  return kernel.tuning.tunables ? kernel.tuning.tunables(params, threads) : CpuTunables{};
+  return kernel.tunables ? kernel.tunables(params, threads) : CpuTunables{};
 }
 
 template <class Params>
@@ -180,57 +181,38 @@ CpuBlocks blocks_of(const Kernel<Params>& kernel, const Params& params, int thre
 }
 
 template <class Params>
-size_t workspace_of(const Kernel<Params>& kernel, const Params& params, int threads, const Tuning& tuning) {
-  if (tuning.empty()) return kernel.workspace_bytes(params, threads);
-  return kernel.tuning.workspace_bytes(params, threads, blocks_of(kernel, params, threads, tuning));
-}
-
-template <class Params>
-BoundCall::Launch launch_of(const Kernel<Params>& kernel, const Params& params, int threads,
-                            const Tuning& tuning) {
-  if (tuning.empty()) {
-    return [launch = kernel.launch, params, threads](const Buffers& buffers) {
-      launch(params, buffers, threads);
-    };
-  }
-  const CpuBlocks blocks = blocks_of(kernel, params, threads, tuning);
-  return [launch = kernel.tuning.launch, params, threads, blocks](const Buffers& buffers) {
-    launch(params, buffers, threads, blocks);
-  };
-}
-
-template <class Params>
 size_t packed_size(const Kernel<Params>& kernel, const Params& params, int threads, const Tuning& tuning) {
-  if (!kernel.packing.bytes) return 0;
-  return kernel.packing.bytes(params, threads, blocks_of(kernel, params, threads, tuning));
+  if (!kernel.packed_bytes) return 0;
+  return kernel.packed_bytes(params, threads, blocks_of(kernel, params, threads, tuning));
 }
 
 template <class Params>
-BoundCall bind_kernel(const Kernel<Params>& kernel, const py::dict& values, const Request& request) {
+BoundCall bind_kernel(const Kernel<Params>& kernel, const py::dict& values, const CallArguments& request) {
   const Params params = read_params<Params>(values);
   const Arrays expected = arrays_of(params);
   const std::string reason = kernel.supports(params);
   if (!reason.empty()) throw UnsupportedError(kernel.key + ": " + reason);
   const int threads = request.threads;
-  const Tuning& tuning = request.tuning;
-  const size_t workspace = workspace_of(kernel, params, threads, tuning);
-  if (!request.packs_ahead) {
-    return BoundCall(kernel.key, expected, request, workspace, launch_of(kernel, params, threads, tuning));
+  const CpuBlocks blocks = blocks_of(kernel, params, threads, request.tuning);
+  const size_t packed = request.packs_ahead ? packed_size(kernel, params, threads, request.tuning) : 0;
+  if (request.packs_ahead && packed == 0) {
+    throw UnsupportedError(kernel.key + ": packs nothing ahead for these parameters");
   }
-  const size_t packed = packed_size(kernel, params, threads, tuning);
-  if (packed == 0) throw UnsupportedError(kernel.key + ": packs nothing ahead for these parameters");
-  const CpuBlocks blocks = blocks_of(kernel, params, threads, tuning);
-  return BoundCall(kernel.key, expected, request, workspace, launch_of(kernel, params, threads, tuning),
-                   packed,
-                   [pack = kernel.packing.pack, params, threads, blocks](const void* weights, void* to) {
-                     pack(params, weights, to, threads, blocks);
-                   });
+  return BoundCall(
+      kernel.key, expected, request, kernel.workspace_bytes(params, threads, blocks),
+      [launch = kernel.launch, params, threads, blocks](const Buffers& buffers) {
+        launch(params, buffers, threads, blocks);
+      },
+      packed,
+      [pack = kernel.pack, params, threads, blocks](const void* weights, void* to) {
+        pack(params, weights, to, threads, blocks);
+      });
 }
 
-BoundCall bind(const std::string& key, const py::dict& params, const py::sequence& inputs,
-               const py::object& output, const py::object& workspace, int64_t threads, const Tuning& tuning,
-               bool packs_ahead) {
-  const Request request{inputs, output, workspace, checked_threads(threads), tuning, packs_ahead};
+BoundCall bind_call(const std::string& key, const py::dict& params, const py::sequence& inputs,
+                    const py::object& output, const py::object& workspace, int64_t threads,
+                    const Tuning& tuning, bool packs_ahead) {
+  const CallArguments request{inputs, output, workspace, checked_threads(threads), tuning, packs_ahead};
   return with_operator(operator_of(key), [&](const auto& rows) {
     return bind_kernel(find_kernel(rows, key), params, request);
   });
@@ -257,7 +239,7 @@ void call_candidate(Candidate<Params> candidate, const Params& params, const Buf
 
 template <class Params>
 BoundCall bind_typed_candidate(const std::vector<Kernel<Params>>&, const std::string& op, uintptr_t address,
-                               const py::dict& values, const Request& request) {
+                               const py::dict& values, const CallArguments& request) {
   const Params params = read_params<Params>(values);
   const auto candidate = reinterpret_cast<Candidate<Params>>(address);
   const int threads = request.threads;
@@ -272,7 +254,7 @@ BoundCall bind_candidate(uintptr_t address, const std::string& op, const py::dic
   if (address == 0) throw KernelError("the candidate's address is 0");
   const py::none no_workspace;
   const Tuning no_tuning;
-  const Request request{inputs, output, no_workspace, checked_threads(threads), no_tuning, false};
+  const CallArguments request{inputs, output, no_workspace, checked_threads(threads), no_tuning, false};
   return with_operator(
       op, [&](const auto& rows) { return bind_typed_candidate(rows, op, address, params, request); });
 }
@@ -303,7 +285,9 @@ size_t workspace_bytes(const std::string& key, const py::dict& params, int64_t t
                        const Tuning& tuning) {
   return with_operator(operator_of(key), [&](const auto& rows) {
     const auto checked = checked_params(rows, params);
-    return workspace_of(find_kernel(rows, key), checked, checked_threads(threads), tuning);
+    const auto& kernel = find_kernel(rows, key);
+    const int parts = checked_threads(threads);
+    return kernel.workspace_bytes(checked, parts, blocks_of(kernel, checked, parts, tuning));
   });
 }
 
@@ -318,7 +302,7 @@ std::vector<std::string> packing_keys(const std::string& op) {
   return with_operator(op, [](const auto& rows) {
     std::vector<std::string> result;
     for (const auto& row : rows) {
-      if (row.packing.bytes) result.push_back(row.key);
+      if (row.packed_bytes) result.push_back(row.key);
     }
     return result;
   });
@@ -366,14 +350,14 @@ void register_kernels(py::module_& module) {
   module.def("packed_bytes", &packed_bytes, py::arg("key"), py::arg("params"), py::arg("threads"),
              py::arg("tuning") = Tuning{});
   module.def("packing_kernels", &packing_keys, py::arg("op"));
-  module.def("bind", &bind, py::arg("key"), py::arg("params"), py::arg("inputs"), py::arg("output"),
+  module.def("bind", &bind_call, py::arg("key"), py::arg("params"), py::arg("inputs"), py::arg("output"),
              py::arg("workspace"), py::arg("threads"), py::arg("tuning") = Tuning{},
              py::arg("packs_ahead") = false);
   module.def(
       "run",
       [](const std::string& key, const py::dict& params, const py::sequence& inputs, const py::object& output,
          const py::object& workspace,
-         int64_t threads) { bind(key, params, inputs, output, workspace, threads, {}, false).run(); },
+         int64_t threads) { bind_call(key, params, inputs, output, workspace, threads, {}, false).run(); },
       py::arg("key"), py::arg("params"), py::arg("inputs"), py::arg("output"), py::arg("workspace"),
       py::arg("threads"));
   module.def("bind_candidate", &bind_candidate, py::arg("address"), py::arg("op"), py::arg("params"),

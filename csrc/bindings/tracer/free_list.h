@@ -1,4 +1,4 @@
-// Memory of small Python objects that come and go with every range: kept instead of given back.
+// Memory of small Python objects that come and go with every range: kept instead of freed.
 #pragma once
 
 #include <Python.h>

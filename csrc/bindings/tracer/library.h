@@ -12,7 +12,7 @@
 
 namespace profkit {
 
-// The library's table; nullptr until it is in the process. Set once, never taken back.
+// The library's table; nullptr until it is in the process. Set once, never cleared.
 extern std::atomic<const profkit_tracer_api*> tracer_api;
 // The library's flag, or a constant 0 without the library: testing it is all that an idle range costs.
 extern std::atomic<const uint32_t*> recording_flag;

@@ -17,7 +17,7 @@ struct ScopeArguments {
 // False with a Python exception set. `who` is "scope" or "mark".
 bool read_arguments(const char* who, PyObject* const* values, Py_ssize_t count, PyObject* keywords,
                     ScopeArguments* result);
-// None is no payload. False with an exception set when the object is not a number of 64 bits.
+// None means no payload. False with an exception set when the object is not a number of 64 bits.
 bool read_payload(PyObject* object, Payload* result);
 // The number as a Python object again; a new reference.
 PyObject* payload_object(const Payload& payload);

@@ -25,7 +25,7 @@ const void* current_frame([[maybe_unused]] const PyThreadState* thread) {
 
 bool grow(Scope* scope) {
   const uint32_t capacity = scope->capacity * 4;
-  auto* memory = static_cast<OpenRange*>(std::malloc(capacity * sizeof(OpenRange)));
+  auto* memory = static_cast<ScopeEntry*>(std::malloc(capacity * sizeof(ScopeEntry)));
   if (memory == nullptr) return false;
   for (uint32_t i = 0; i < scope->open_count; ++i) memory[i] = scope->open[i];
   if (scope->open != scope->first) std::free(scope->open);
@@ -34,7 +34,7 @@ bool grow(Scope* scope) {
   return true;
 }
 
-void close(const OpenRange& range, const void* thread) {
+void close(const ScopeEntry& range, const void* thread) {
   if (range.is_span) {
     end_span(range.tokens);
   } else {
@@ -47,7 +47,7 @@ uint32_t find_open(const Scope* scope, bool is_span, const PyThreadState* thread
   const void* frame = current_frame(thread);
   uint32_t same_thread = scope->open_count, any = scope->open_count;
   for (uint32_t i = scope->open_count; i-- > 0;) {
-    const OpenRange& range = scope->open[i];
+    const ScopeEntry& range = scope->open[i];
     if (range.is_span != is_span) continue;
     // Not the thread: a generator may resume in another one.
     if (range.frame == frame && frame != nullptr) return i;
@@ -69,7 +69,7 @@ void open_range(Scope* scope, bool is_span) {
   if (scope->open_count == scope->capacity && !grow(scope)) return;
   const PyThreadState* thread = PyThreadState_Get();
   // Kept even if the recorder took no range (nested too deep): its exit must not close another one.
-  OpenRange& range = scope->open[scope->open_count++];
+  ScopeEntry& range = scope->open[scope->open_count++];
   range.thread = thread;
   range.frame = current_frame(thread);
   range.is_span = is_span;
@@ -80,7 +80,7 @@ void close_range(Scope* scope, bool is_span) {
   const PyThreadState* thread = PyThreadState_Get();
   const uint32_t index = find_open(scope, is_span, thread);
   if (index == scope->open_count) return;
-  const OpenRange range = scope->open[index];
+  const ScopeEntry range = scope->open[index];
   --scope->open_count;
   for (uint32_t i = index; i < scope->open_count; ++i) scope->open[i] = scope->open[i + 1];
   close(range, thread);

@@ -9,7 +9,7 @@
 
 namespace profkit {
 
-struct OpenRange {
+struct ScopeEntry {
   OpenTokens tokens;
   const void* thread;
   const void* frame;
@@ -26,8 +26,8 @@ struct Scope {
   RangeName ids;
   uint32_t open_count;
   uint32_t capacity;
-  OpenRange* open;  // `first`, or memory of our own when more are open
-  OpenRange first[1];
+  ScopeEntry* open;  // `first`, or memory of our own when more are open
+  ScopeEntry first[1];
 };
 
 // Set by register_scope.

@@ -1,5 +1,6 @@
 // A plain function decorated with a scope, as a C type: a wrapper in Python would cost three times the range.
 // In: a scope and a function; out: a callable that opens one range per call and otherwise is the function.
+#include <pybind11/pybind11.h>
 #include <structmember.h>
 
 #include <cstddef>

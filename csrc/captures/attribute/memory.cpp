@@ -24,7 +24,7 @@ struct Pending {
   }
 };
 
-struct OpenRange {
+struct StackedRange {
   int32_t row;
   int64_t live = 0;
   Pending pending{};
@@ -75,7 +75,7 @@ class Stack {
   }
 
   void sink(size_t level) {
-    OpenRange& range = ranges_[level];
+    StackedRange& range = ranges_[level];
     int64_t& peak = peaks_[index(range.row)];
     peak = std::max(peak, range.live + range.pending.highest);
     range.live += range.pending.sum;
@@ -83,7 +83,7 @@ class Stack {
     range.pending = {};
   }
 
-  std::vector<OpenRange> ranges_;
+  std::vector<StackedRange> ranges_;
   std::vector<int32_t> way_;
   std::vector<int32_t>& levels_;  // per row of ranges: its place in a stack, or -1
   std::vector<int64_t>& peaks_;

@@ -1,5 +1,5 @@
 // What ran on GPUs as Perfetto's render stages: an event of a queue goes in, the body of its packet and what
-// it interns come out. Perfetto gives overlapping stages of a queue lanes of their own.
+// it interns come out. Perfetto gives overlapping stages of a queue separate lanes.
 #pragma once
 
 #include <cstdint>

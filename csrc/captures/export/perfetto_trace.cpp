@@ -1,4 +1,4 @@
-// TraceContent -> Perfetto's protobuf trace. Every track is a packet sequence of its own: its track and clock
+// TraceContent -> Perfetto's protobuf trace. Every track is a separate packet sequence: its track and clock
 // are defaults, times are differences to the packet before, and strings are interned at their first use. That
 // keeps a slice (begin and end packet) near 30 bytes.
 #include <algorithm>

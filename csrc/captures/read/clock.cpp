@@ -11,7 +11,7 @@ using tracer::ClockEntry;
 __extension__ typedef unsigned __int128 uint128;
 
 constexpr int kScaleBits = 44;
-// Counters between 1 MHz and 100 GHz; what lies outside is no clock but damage.
+// Counters between 1 MHz and 100 GHz; anything outside is damage.
 constexpr double kLeastRate = 1e-3, kMostRate = 100;
 // Over a shorter time the difference of two points shows noise, not drift.
 constexpr int64_t kDriftWindowNs = 200'000'000;

@@ -41,7 +41,7 @@ class OpenFile {
   int fd_;
 };
 
-// Reads on until there are so many bytes, or no more.
+// Reads until this number of bytes, or the end.
 void read_until(const OpenFile& file, size_t size, FileBytes& bytes) {
   while (bytes.size < size) {
     const ssize_t count = read(file.fd(), bytes.data.get() + bytes.size, size - bytes.size);
@@ -65,7 +65,7 @@ FileBytes read_bytes(const std::string& path) {
   // while it is read would end the program with SIGBUS.
   const auto size = static_cast<size_t>(facts.st_size);
   FileBytes bytes{std::unique_ptr<uint8_t[]>(new uint8_t[std::max<size_t>(size, 1)]), 0};
-  // The header first: what is no capture may be large.
+  // The header first: a file that is not a capture may be large.
   read_until(file, std::min<size_t>(size, kMostHeaderBytes), bytes);
   checked_header(bytes.data.get(), bytes.size);
   read_until(file, size, bytes);

@@ -8,7 +8,7 @@
 
 namespace profkit::captures {
 
-// Throws CaptureError. The header page lies within `size`.
+// Throws CaptureError. The header page is within `size`.
 tracer::FileHeader checked_header(const uint8_t* data, size_t size);
 
 }  // namespace profkit::captures

@@ -111,16 +111,8 @@ class Matcher {
   }
 
   int32_t add(const MemoryEvent& event, int32_t thread) {
-    rows_.thread.push_back(thread);
-    rows_.range.push_back(event.range);
-    rows_.time_ns.push_back(event.time_ns);
-    rows_.call.push_back(event.call);
-    rows_.address.push_back(event.address);
-    rows_.bytes.push_back(event.bytes);
-    rows_.free_time_ns.push_back(-1);
-    rows_.free_thread.push_back(-1);
-    rows_.free_range.push_back(-1);
-    rows_.is_part.push_back(0);
+    rows_.append(thread, event.range, event.time_ns, event.call, event.address, event.bytes, -1, -1, -1,
+                 uint8_t{0});
     return static_cast<int32_t>(rows_.time_ns.size() - 1);
   }
 
@@ -162,7 +154,7 @@ class Matcher {
     rows_.free_range[at] = event.range;
   }
 
-  // Frees what lies within [address, end); false when nothing does.
+  // Frees what is within [address, end); false when nothing does.
   bool unmap(const MemoryEvent& event, uint64_t end, int32_t thread) {
     const uint64_t begin = event.address;
     auto at = mappings_.lower_bound(begin);

@@ -23,8 +23,8 @@ class StringTable {
   std::unordered_map<std::string, int32_t> known_;
 };
 
-// Values by id. Ids ascend from 1, hence a plain vector; ids after lost definitions go into a map, so that a
-// number in the file never decides how much memory is taken.
+// Values by id. Ids ascend from 1, so a plain vector suffices; ids after lost definitions go into a map, so
+// that a number in the file never decides how much memory is taken.
 template <typename T>
 class IdTable {
  public:

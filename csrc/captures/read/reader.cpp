@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <tuple>
 #include <unordered_map>
 
 #include "captures/read/blocks.h"
@@ -15,7 +16,6 @@
 #include "captures/read/memory.h"
 #include "captures/read/names.h"
 #include "captures/read/replay.h"
-#include "captures/read/resolve.h"
 #include "captures/read/warnings.h"
 
 namespace profkit::captures {
@@ -88,9 +88,63 @@ ForeignEnds sorted_by_time(ForeignEnds ends) {
   return ends;
 }
 
-class Decoder {
+// --- What needs the whole process, after all its threads are replayed ---
+
+bool is_earlier(const SpanEvent& a, const SpanEvent& b) {
+  return std::tie(a.id, a.time_ns) < std::tie(b.id, b.time_ns);
+}
+
+void leave_open(RangeColumns& ranges, int32_t row, int64_t end_ns) {
+  const auto at = static_cast<size_t>(row);
+  ranges.end_ns[at] = std::max(ranges.start_ns[at], end_ns);
+  ranges.is_open[at] = 1;
+}
+
+// Pairs span begins and ends by id; a begin alone stays open until `end_ns`.
+void match_spans(ProcessSummary& summary, int64_t end_ns, RangeColumns& ranges) {
+  auto& begins = summary.span_begins;
+  auto& ends = summary.span_ends;
+  std::stable_sort(begins.begin(), begins.end(), is_earlier);
+  std::stable_sort(ends.begin(), ends.end(), is_earlier);
+  size_t at = 0;
+  for (const SpanEvent& begin : begins) {
+    while (at < ends.size() && ends[at].id < begin.id) ++at, ++summary.anomalies.unmatched_span_ends;
+    if (at == ends.size() || ends[at].id != begin.id) {
+      leave_open(ranges, begin.row, end_ns);
+      continue;
+    }
+    const auto row = static_cast<size_t>(begin.row);
+    ranges.end_ns[row] = std::max(ranges.start_ns[row], ends[at].time_ns);
+    ranges.end_thread[row] = ends[at].thread;
+    ++at;
+  }
+  summary.anomalies.unmatched_span_ends += ends.size() - at;
+}
+
+// Parents, depths and allocations refer to ranges of the tree only: those of a range that turned out to be a
+// span move to the nearest range around it.
+void lift_children_of_spans(size_t first_row, size_t first_allocation, RangeColumns& ranges,
+                            AllocationColumns& allocations) {
+  const auto lifted = [&](int32_t row) {
+    // Rows before this one are done, so one step reaches a range.
+    return row >= 0 && ranges.kind[static_cast<size_t>(row)] == static_cast<uint8_t>(RangeKind::span)
+               ? ranges.parent[static_cast<size_t>(row)]
+               : row;
+  };
+  for (size_t row = first_row; row < ranges.kind.size(); ++row) {
+    const int32_t parent = lifted(ranges.parent[row]);
+    ranges.parent[row] = parent;
+    ranges.depth[row] = parent < 0 ? 0 : ranges.depth[static_cast<size_t>(parent)] + 1;
+  }
+  for (size_t row = first_allocation; row < allocations.time_ns.size(); ++row) {
+    allocations.range[row] = lifted(allocations.range[row]);
+    allocations.free_range[row] = lifted(allocations.free_range[row]);
+  }
+}
+
+class CaptureDecoder {
  public:
-  Decoder(Capture& capture, size_t max_rows) : capture_(capture), max_rows_(max_rows) {}
+  CaptureDecoder(Capture& capture, size_t max_rows) : capture_(capture) { facts_.max_rows = max_rows; }
 
   void sort_blocks(const std::vector<Block>& blocks);
   void set_clocks();
@@ -110,33 +164,30 @@ class Decoder {
   }
 
   Capture& capture_;
-  size_t max_rows_;
   StringTable strings_;
   std::vector<ProcessBlocks> processes_;
   std::unordered_map<uint64_t, size_t> index_of_;
-  std::vector<Anomalies> anomalies_;
-  uint64_t unknown_blocks_ = 0, malformed_blocks_ = 0, processes_without_clock_ = 0;
+  WarningFacts facts_;
 };
 
-void Decoder::sort_blocks(const std::vector<Block>& blocks) {
+void CaptureDecoder::sort_blocks(const std::vector<Block>& blocks) {
   const int32_t lost_name = strings_.index("(name lost)");
   uint64_t words = 0;
   for (const Block& block : blocks) {
     const auto [place, is_new] = index_of_.try_emplace(block.process_id, processes_.size());
     if (is_new) {
       processes_.emplace_back();
-      processes_.back().facts.id = block.process_id;
       processes_.back().facts.description = "{}";
       processes_.back().names.set_lost_name(lost_name);
     }
-    malformed_blocks_ += sort_block(block) ? 0 : 1;
+    facts_.malformed_blocks += sort_block(block) ? 0 : 1;
     if (block.type == BlockType::events) words += block.bytes / 8;
   }
   // A range takes two words at least. Untouched pages cost nothing.
   capture_.ranges.visit([&](std::string_view, auto& column) { column.reserve(words / 2 + 16); });
 }
 
-bool Decoder::sort_block(const Block& block) {
+bool CaptureDecoder::sort_block(const Block& block) {
   ProcessBlocks& process = processes_[index_of_[block.process_id]];
   switch (block.type) {
     case BlockType::process:
@@ -172,11 +223,11 @@ bool Decoder::sort_block(const Block& block) {
       process.facts.has_ended = true;
       return true;
   }
-  ++unknown_blocks_;
+  ++facts_.unknown_blocks;
   return true;
 }
 
-void Decoder::set_clocks() {
+void CaptureDecoder::set_clocks() {
   double rate = 0;
   std::shared_ptr<const ClockMap> any;
   for (ProcessBlocks& process : processes_) {
@@ -194,17 +245,16 @@ void Decoder::set_clocks() {
     if (process.clock.empty()) {
       // Killed before its first sync point. Processes of one machine share the counter: another one's map
       // fits.
-      ++processes_without_clock_;
+      ++facts_.processes_without_clock;
       process.map = any;
     }
-    process.facts.clock_rate = process.map->rate();
     process.facts.clock_drift_ppm = process.map->drift_ppm();
     process.facts.clock_error_ns = process.map->error_ns();
   }
   set_origin();
 }
 
-void Decoder::set_origin() {
+void CaptureDecoder::set_origin() {
   bool is_set = false;
   const auto consider = [&](int64_t ns) {
     if (!is_set || ns < capture_.origin_monotonic_ns) capture_.origin_monotonic_ns = ns;
@@ -223,22 +273,23 @@ void Decoder::set_origin() {
   }
 }
 
-void Decoder::decode() {
+void CaptureDecoder::decode() {
   for (size_t index = 0; index < processes_.size(); ++index) decode_process(index);
 }
 
-ProcessSummary Decoder::replay(ProcessBlocks& process, const ForeignEnds& foreign_ends) {
+ProcessSummary CaptureDecoder::replay(ProcessBlocks& process, const ForeignEnds& foreign_ends) {
   ProcessSummary summary;
-  const ReplayContext context{process.names, *process.map,    capture_.origin_monotonic_ns,
-                              max_rows_,     capture_.ranges, summary,
-                              foreign_ends,  process.tokens};
+  summary.anomalies = facts_.anomalies;  // of the processes before
+  const ReplayContext context{process.names,   *process.map,    capture_.origin_monotonic_ns,
+                              facts_.max_rows, capture_.ranges, summary,
+                              foreign_ends,    process.tokens};
   auto row = static_cast<int32_t>(capture_.threads.process.size());
   for (auto& [index, thread] : process.threads)
     replay_thread(context, row++, index, thread.is_ended, thread.events);
   return summary;
 }
 
-void Decoder::decode_process(size_t index) {
+void CaptureDecoder::decode_process(size_t index) {
   ProcessBlocks& process = processes_[index];
   const size_t first_row = capture_.ranges.kind.size();
   const size_t first_allocation = capture_.allocations.time_ns.size();
@@ -253,11 +304,11 @@ void Decoder::decode_process(size_t index) {
   std::vector<int32_t> rows(process.threads.size());
   std::iota(rows.begin(), rows.end(), static_cast<int32_t>(capture_.threads.process.size()));
   process.facts.end_ns = process_end_ns(process, summary);
-  close_open_rows(summary, process.facts.end_ns, capture_.ranges);
+  for (const int32_t row : summary.open_rows) leave_open(capture_.ranges, row, process.facts.end_ns);
   match_spans(summary, process.facts.end_ns, capture_.ranges);
-  const MatchCounts counts = match_allocations(summary.threads, rows, max_rows_, capture_.allocations);
+  const MatchCounts counts = match_allocations(summary.threads, rows, facts_.max_rows, capture_.allocations);
   process.facts.frees_of_unknown = counts.frees_of_unknown;
-  summary.anomalies.too_many_allocations = counts.left_out;
+  summary.anomalies.too_many_allocations += counts.left_out;
   if (summary.has_moved_spans)
     lift_children_of_spans(first_row, first_allocation, capture_.ranges, capture_.allocations);
   process.facts.start_ns = process.clock.empty() ? process.facts.end_ns : relative(process.map->first_ns());
@@ -272,10 +323,10 @@ void Decoder::decode_process(size_t index) {
                                                process.names, process.tokens, capture_.ranges},
                                               capture_.device);
   }
-  anomalies_.push_back(summary.anomalies);
+  facts_.anomalies = summary.anomalies;
 }
 
-int64_t Decoder::process_end_ns(const ProcessBlocks& process, const ProcessSummary& summary) const {
+int64_t CaptureDecoder::process_end_ns(const ProcessBlocks& process, const ProcessSummary& summary) const {
   size_t cursor = 0;
   int64_t end_ns = process.clock.empty() ? 0 : relative(process.map->last_ns());
   if (process.end_ticks != 0) {
@@ -285,7 +336,7 @@ int64_t Decoder::process_end_ns(const ProcessBlocks& process, const ProcessSumma
   return end_ns;
 }
 
-void Decoder::add_threads(size_t index, const ProcessSummary& summary) {
+void CaptureDecoder::add_threads(size_t index, const ProcessSummary& summary) {
   const ProcessBlocks& process = processes_[index];
   ThreadColumns& threads = capture_.threads;
   size_t at = 0;
@@ -293,42 +344,29 @@ void Decoder::add_threads(size_t index, const ProcessSummary& summary) {
     const ThreadSummary& replayed = summary.threads[at];
     const bool is_first = at == 0;
     const bool lasts = is_first || !replayed.has_times || replayed.is_left_open;
-    threads.process.push_back(static_cast<int32_t>(index));
-    threads.index.push_back(thread_index);
-    threads.os_thread_id.push_back(thread.os_thread_id);
     const std::string fallback = "thread " + std::to_string(thread_index);
-    threads.name.push_back(strings_.index(thread.name.empty() ? fallback : thread.name));
-    threads.start_ns.push_back(is_first || !replayed.has_times ? process.facts.start_ns : replayed.start_ns);
-    threads.end_ns.push_back(lasts ? process.facts.end_ns : replayed.end_ns);
-    threads.small_allocations.push_back(thread.small_allocations);
-    threads.small_allocated_bytes.push_back(thread.small_allocated_bytes);
-    threads.unbalanced_pops.push_back(thread.unbalanced_pops);
-    threads.dropped.push_back(replayed.dropped);
+    threads.append(static_cast<int32_t>(index), thread_index, thread.os_thread_id,
+                   strings_.index(thread.name.empty() ? fallback : thread.name),
+                   is_first || !replayed.has_times ? process.facts.start_ns : replayed.start_ns,
+                   lasts ? process.facts.end_ns : replayed.end_ns, thread.small_allocations,
+                   thread.small_allocated_bytes, thread.unbalanced_pops, replayed.dropped);
     ++at;
   }
 }
 
-void Decoder::add_samples(size_t index) {
+void CaptureDecoder::add_samples(size_t index) {
   size_t cursor = 0;
   for (const tracer::SampleEntry& sample : processes_[index].samples) {
-    capture_.samples.process.push_back(static_cast<int32_t>(index));
-    capture_.samples.time_ns.push_back(relative(processes_[index].map->monotonic_ns(sample.ticks, cursor)));
-    capture_.samples.resident_bytes.push_back(sample.resident_bytes);
+    capture_.samples.append(static_cast<int32_t>(index),
+                            relative(processes_[index].map->monotonic_ns(sample.ticks, cursor)),
+                            sample.resident_bytes);
   }
 }
 
-void Decoder::finish(const BlockList& found) {
-  WarningFacts facts;
-  facts.unknown_blocks = unknown_blocks_;
-  facts.malformed_blocks = malformed_blocks_;
-  facts.processes_without_clock = processes_without_clock_;
-  facts.max_rows = max_rows_;
-  facts.anomalies = anomalies_;
-  for (ProcessBlocks& process : processes_) {
-    capture_.processes.push_back(std::move(process.facts));
-  }
+void CaptureDecoder::finish(const BlockList& found) {
+  for (ProcessBlocks& process : processes_) capture_.processes.push_back(std::move(process.facts));
   capture_.strings = strings_.take();
-  capture_.warnings = warnings_of(found, facts);
+  capture_.warnings = warnings_of(found, facts_);
 }
 
 }  // namespace
@@ -336,11 +374,10 @@ void Decoder::finish(const BlockList& found) {
 Capture decode_capture(const uint8_t* data, size_t size, size_t max_rows) {
   const tracer::FileHeader header = checked_header(data, size);
   Capture capture;
-  capture.capture_id = header.capture_id;
   capture.created_unix_ns = header.created_unix_ns;
   capture.counters = load<tracer::FileCounters>(data + tracer::kHeaderCountersOffset);
   const BlockList found = find_blocks(data, size, header.header_bytes, header.capture_id);
-  Decoder decoder(capture, max_rows);
+  CaptureDecoder decoder(capture, max_rows);
   decoder.sort_blocks(found.blocks);
   decoder.set_clocks();
   decoder.decode();

@@ -49,7 +49,7 @@ struct AllocationColumns {
   std::vector<uint64_t> address, bytes;
   std::vector<int64_t> free_time_ns;             // -1: not freed while recording
   std::vector<int32_t> free_thread, free_range;  // -1 likewise; free_thread -1 alone: thread not known
-  std::vector<uint8_t> is_part;  // a further piece of a mapping unmapped in pieces: no call of its own
+  std::vector<uint8_t> is_part;  // a further piece of a mapping unmapped in pieces: not a separate call
 
   PROFKIT_MEMBERS(thread, range, time_ns, call, address, bytes, free_time_ns, free_thread, free_range,
                   is_part)
@@ -78,22 +78,19 @@ struct SampleColumns {
 
 struct Process {
   std::string description;  // JSON as recorded; "{}" when that block is lost
-  uint64_t id = 0;
   int64_t start_ns = 0, end_ns = 0;
   bool has_ended = false;  // false: it was killed or crashed
   double empty_range_ns = 0, clock_read_ns = 0, cross_core_skew_ns = -1;
-  double clock_rate = 0;          // ticks per ns
   double clock_drift_ppm = 0;     // largest deviation of the rate between two sync points from the mean rate
   double clock_error_ns = 0;      // bound on a time's error from the sync points' uncertainty
   uint64_t frees_of_unknown = 0;  // releases whose allocation was not recorded
   DeviceCounts device;
 
-  PROFKIT_MEMBERS(description, id, start_ns, end_ns, has_ended, empty_range_ns, clock_read_ns,
-                  cross_core_skew_ns, clock_rate, clock_drift_ppm, clock_error_ns, frees_of_unknown, device)
+  PROFKIT_MEMBERS(description, start_ns, end_ns, has_ended, empty_range_ns, clock_read_ns, cross_core_skew_ns,
+                  clock_drift_ppm, clock_error_ns, frees_of_unknown, device)
 };
 
 struct Capture {
-  uint64_t capture_id = 0;
   int64_t created_unix_ns = 0;
   int64_t origin_monotonic_ns = 0;  // all *_ns above count from here
   tracer::FileCounters counters{};

@@ -1,4 +1,4 @@
-// The thread's stack, rebuilt event by event. All times of a thread ascend, so a range lies within its parent
+// The thread's stack, rebuilt event by event. All times of a thread ascend, so a range is within its parent
 // and siblings follow each other, whatever the file says.
 #include "captures/read/replay.h"
 
@@ -18,7 +18,7 @@ constexpr uint64_t kNever = UINT64_MAX;
 // which keys of ranges repeat.
 constexpr uint64_t kSkewTicks = uint64_t{1} << 20;
 
-struct OpenRange {
+struct ReplayedRange {
   int32_t row;  // -1: inherited by a fork child, whose parent has the row
   uint64_t label, begin_ticks;
   uint64_t foreign_end_ticks;  // another thread ended it then; kNever
@@ -51,7 +51,7 @@ class Replay {
   void inherit(const Event& event, size_t depth);
   size_t own_depth() const { return knows_stack_ ? stack_.size() - inherited_ : 0; }
   void close_from(size_t depth, uint64_t ticks);
-  void close_row(const OpenRange& range, int64_t end_ns);
+  void close_row(const ReplayedRange& range, int64_t end_ns);
   void usage(const Event& event);
   void payload(const Event& event);
   void memory(MemoryEvent::Kind kind, const Event& event, uint64_t bytes);
@@ -62,7 +62,7 @@ class Replay {
   ProcessSummary& summary_;
   ThreadSummary* thread_ = nullptr;
   int32_t thread_row_;
-  std::vector<OpenRange> stack_;
+  std::vector<ReplayedRange> stack_;
   size_t inherited_ = 0;     // how many ranges at the bottom of the stack have no row
   bool is_at_start_ = true;  // nothing was read or lost so far
   bool knows_stack_ = true;  // false between a loss and the next snapshot
@@ -214,25 +214,9 @@ int32_t Replay::add_row(RangeKind kind, uint64_t label_id, uint64_t ticks) {
   }
   const Label& label = context_.names.label(label_id);
   const int64_t ns = time_of(ticks);
-  ranges_.kind.push_back(static_cast<uint8_t>(kind));
-  ranges_.source.push_back(label.source);
-  ranges_.thread.push_back(thread_row_);
-  ranges_.end_thread.push_back(thread_row_);
-  ranges_.start_ns.push_back(ns);
-  ranges_.end_ns.push_back(ns);
-  ranges_.name.push_back(label.name);
-  ranges_.domain.push_back(label.domain);
-  ranges_.category.push_back(label.category);
-  ranges_.colour.push_back(label.colour);
-  ranges_.payload_type.push_back(0);
-  ranges_.payload.push_back(0);
-  ranges_.parent.push_back(innermost());
-  ranges_.depth.push_back(static_cast<int32_t>(own_depth()));
-  ranges_.is_open.push_back(0);
-  ranges_.minor_faults.push_back(-1);
-  ranges_.major_faults.push_back(-1);
-  ranges_.voluntary_switches.push_back(-1);
-  ranges_.involuntary_switches.push_back(-1);
+  ranges_.append(static_cast<uint8_t>(kind), label.source, thread_row_, thread_row_, ns, ns, label.name,
+                 label.domain, label.category, label.colour, uint8_t{0}, uint64_t{0}, innermost(),
+                 static_cast<int32_t>(own_depth()), uint8_t{0}, -1, -1, -1, -1);
   if (context_.names.is_lost(label)) ++summary_.anomalies.lost_labels;
   return static_cast<int32_t>(ranges_.kind.size() - 1);
 }
@@ -286,7 +270,7 @@ void Replay::end(uint32_t index) {
   } else if (index >= stack_.size()) {
     ++summary_.anomalies.unmatched_ends;
   } else {
-    const OpenRange& range = stack_[index];
+    const ReplayedRange& range = stack_[index];
     value_row_ = range.row;
     close_row(range, time_of(ticks_));
     if (range.row < 0) {
@@ -300,7 +284,7 @@ void Replay::end(uint32_t index) {
   has_end_usage_ = false;
 }
 
-void Replay::close_row(const OpenRange& range, int64_t end_ns) {
+void Replay::close_row(const ReplayedRange& range, int64_t end_ns) {
   if (range.row < 0 || range.foreign_end_ticks != kNever) return;
   const auto row = static_cast<size_t>(range.row);
   ranges_.end_ns[row] = end_ns;
@@ -394,7 +378,7 @@ void Replay::finish(bool is_ended) {
     close_from(0, last_ticks_);
     return;
   }
-  for (const OpenRange& range : stack_) {
+  for (const ReplayedRange& range : stack_) {
     if (range.row < 0 || range.foreign_end_ticks != kNever) continue;
     summary_.open_rows.push_back(range.row);
     thread_->is_left_open = true;

@@ -39,22 +39,6 @@ void add_damage(const BlockList& found, std::vector<std::string>& warnings) {
   }
 }
 
-Anomalies summed(const std::vector<Anomalies>& all) {
-  Anomalies sum;
-  for (const Anomalies& anomalies : all) {
-    sum.gaps += anomalies.gaps;
-    sum.lost_words += anomalies.lost_words;
-    sum.skipped_events += anomalies.skipped_events;
-    sum.unmatched_ends += anomalies.unmatched_ends;
-    sum.broken_blocks += anomalies.broken_blocks;
-    sum.unmatched_span_ends += anomalies.unmatched_span_ends;
-    sum.too_many_rows += anomalies.too_many_rows;
-    sum.too_many_allocations += anomalies.too_many_allocations;
-    sum.lost_labels += anomalies.lost_labels;
-  }
-  return sum;
-}
-
 }  // namespace
 
 std::vector<std::string> warnings_of(const BlockList& found, const WarningFacts& facts) {
@@ -63,7 +47,7 @@ std::vector<std::string> warnings_of(const BlockList& found, const WarningFacts&
     if (number != 0) warnings.push_back(counted(number, noun) + " " + rest);
   };
   add_damage(found, warnings);
-  const Anomalies anomalies = summed(facts.anomalies);
+  const Anomalies& anomalies = facts.anomalies;
   if (anomalies.gaps != 0) {
     warnings.push_back("events are missing at " + counted(anomalies.gaps, "place") + " (" +
                        counted(8 * anomalies.lost_words, "byte") + "): ranges open there end there");

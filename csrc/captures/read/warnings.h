@@ -13,7 +13,7 @@ namespace profkit::captures {
 struct WarningFacts {
   uint64_t unknown_blocks = 0, malformed_blocks = 0, processes_without_clock = 0;
   size_t max_rows = kMaxRows;
-  std::vector<Anomalies> anomalies;  // per process
+  Anomalies anomalies;
 };
 
 std::vector<std::string> warnings_of(const BlockList& found, const WarningFacts& facts);

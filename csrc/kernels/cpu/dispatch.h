@@ -53,49 +53,40 @@ inline int at_least_one(int threads) { return threads < 1 ? 1 : threads; }
 template <class Params, const CpuVariants<Params>& variants,
           std::string (*supports)(const Params&) = supports_wide_floats<Params>>
 Kernel<Params> cpu_row(const char* key) {
-  static constexpr auto workspace = [](const Params& params, int threads, const CpuBlocks& requested) {
-    return variants.active().workspace_bytes(params, at_least_one(threads), blocking_with(requested));
-  };
-  static constexpr auto launch = [](const Params& params, const Buffers& buffers, int threads,
-                                    const CpuBlocks& requested) {
-    variants.active().launch(params, {{buffers.inputs[0], buffers.inputs[1], buffers.inputs[2]},
-                                      buffers.output,
-                                      buffers.workspace,
-                                      buffers.packed,
-                                      at_least_one(threads),
-                                      blocking_with(requested)});
-  };
-  Kernel<Params> row{key,
-                     [](const Params& params) {
-                       const std::string reason = variants.reason_against();
-                       return reason.empty() ? supports(params) : reason;
-                     },
-                     [](const Params& params, int threads) { return workspace(params, threads, {}); },
-                     [](const Params& params, const Buffers& buffers, int threads) {
-                       launch(params, buffers, threads, {});
-                     }};
+  Kernel<Params> row{
+      key,
+      [](const Params& params) {
+        const std::string reason = variants.reason_against();
+        return reason.empty() ? supports(params) : reason;
+      },
+      [](const Params& params, int threads, const CpuBlocks& requested) {
+        return variants.active().workspace_bytes(params, at_least_one(threads), blocking_with(requested));
+      },
+      [](const Params& params, const Buffers& buffers, int threads, const CpuBlocks& requested) {
+        CpuCall call{{},
+                     buffers.output,
+                     buffers.workspace,
+                     buffers.packed,
+                     at_least_one(threads),
+                     blocking_with(requested)};
+        for (int i = 0; i < kMostInputs; ++i) call.inputs[i] = buffers.inputs[i];
+        variants.active().launch(params, call);
+      }};
   // The same functions exist for every instruction set that has the kernel.
   const CpuEntry<Params>* entry = variants.of_any_simd();
-  if (entry == nullptr) return row;
-  if (entry->tunables) {
-    row.tuning = {[](const Params& params, int threads) {
-                    return variants.active().tunables(params, threads, blocking_with({}));
-                  },
-                  [](const Params& params, int threads, const CpuBlocks& requested) {
-                    return workspace(params, threads, requested);
-                  },
-                  [](const Params& params, const Buffers& buffers, int threads, const CpuBlocks& requested) {
-                    launch(params, buffers, threads, requested);
-                  }};
+  if (entry != nullptr && entry->tunables) {
+    row.tunables = [](const Params& params, int threads) {
+      return variants.active().tunables(params, threads, blocking_with({}));
+    };
   }
-  if (entry->pack) {
-    row.packing = {
-        [](const Params& params, int threads, const CpuBlocks& requested) {
-          return variants.active().packed_bytes(params, threads, blocking_with(requested));
-        },
-        [](const Params& params, const void* weights, void* packed, int threads, const CpuBlocks& requested) {
-          variants.active().pack(params, weights, packed, threads, blocking_with(requested));
-        }};
+  if (entry != nullptr && entry->pack) {
+    row.packed_bytes = [](const Params& params, int threads, const CpuBlocks& requested) {
+      return variants.active().packed_bytes(params, threads, blocking_with(requested));
+    };
+    row.pack = [](const Params& params, const void* weights, void* packed, int threads,
+                  const CpuBlocks& requested) {
+      variants.active().pack(params, weights, packed, threads, blocking_with(requested));
+    };
   }
   return row;
 }

@@ -31,8 +31,11 @@ struct CpuTunables {
   int count;
 };
 
+// Arrays that an operator reads: batch_norm takes five.
+constexpr int kMostInputs = 5;
+
 struct CpuCall {
-  const void* inputs[3];
+  const void* inputs[kMostInputs];
   void* output;
   void* workspace;
   const void* packed;  // what CpuEntry::pack made of inputs[1]; null: the call packs for itself
@@ -55,5 +58,8 @@ void run_parallel(int threads, void (*body)(void* context, int thread), void* co
 
 // A workspace whose size does not fit 64 bits: throws std::bad_alloc, as allocating it would.
 [[noreturn]] void refuse_workspace();
+
+// A row of a table that is not there: throws KernelError.
+[[noreturn]] void refuse_index(int64_t index, int64_t count);
 
 }  // namespace profkit

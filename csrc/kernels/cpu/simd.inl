@@ -12,6 +12,8 @@
 #endif
 
 #define PROFKIT_INLINE inline __attribute__((always_inline))
+// Of a lambda, behind its parameters.
+#define PROFKIT_INLINED __attribute__((always_inline))
 
 namespace profkit {
 namespace PROFKIT_ISA {
@@ -95,6 +97,36 @@ PROFKIT_INLINE Vec<float> load_first<float>(const float* from, int64_t count) {
   return _mm256_maskload_ps(from, reinterpret_cast<__m256i>(lane < static_cast<int32_t>(count)));
 }
 #endif
+// A whole vector to an address that is a multiple of its size, past the caches where the instruction set can:
+// memory that is only written need not be read first. finish_streaming makes such stores visible to others.
+template <class T>
+PROFKIT_INLINE void stream(T* to, Vec<T> v) {
+  store(to, v);
+}
+#ifdef __AVX512F__
+template <>
+PROFKIT_INLINE void stream<float>(float* to, Vec<float> v) {
+  _mm512_stream_ps(to, v);
+}
+template <>
+PROFKIT_INLINE void stream<double>(double* to, Vec<double> v) {
+  _mm512_stream_pd(to, v);
+}
+#elif defined(__AVX2__)
+template <>
+PROFKIT_INLINE void stream<float>(float* to, Vec<float> v) {
+  _mm256_stream_ps(to, v);
+}
+template <>
+PROFKIT_INLINE void stream<double>(double* to, Vec<double> v) {
+  _mm256_stream_pd(to, v);
+}
+#endif
+PROFKIT_INLINE void finish_streaming() {
+#ifdef __AVX2__
+  _mm_sfence();
+#endif
+}
 // x - 0 keeps every x, also -0, so compilers reduce it to the bare broadcast.
 template <class T>
 PROFKIT_INLINE Vec<T> broadcast(T x) {
@@ -111,52 +143,35 @@ PROFKIT_INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 PROFKIT_INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 PROFKIT_INLINE int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-// One step of a perfect shuffle: the low (or high) halves of a and b, element by element in turn.
+// Lanes of a, then of b, by their numbers.
 #if defined(__clang__) || __GNUC__ >= 12
-#define PROFKIT_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-template <class T, bool High, int Width>
-struct Interleave;
-template <class T, bool High>
-struct Interleave<T, High, 2> {
-  static PROFKIT_INLINE Vec<T> run(Vec<T> a, Vec<T> b) {
-    constexpr int h = High ? 1 : 0;
-    return PROFKIT_SHUFFLE(a, b, h, h + 2);
-  }
-};
-template <class T, bool High>
-struct Interleave<T, High, 4> {
-  static PROFKIT_INLINE Vec<T> run(Vec<T> a, Vec<T> b) {
-    constexpr int h = High ? 2 : 0;
-    return PROFKIT_SHUFFLE(a, b, h, h + 4, h + 1, h + 5);
-  }
-};
-template <class T, bool High>
-struct Interleave<T, High, 8> {
-  static PROFKIT_INLINE Vec<T> run(Vec<T> a, Vec<T> b) {
-    constexpr int h = High ? 4 : 0;
-    return PROFKIT_SHUFFLE(a, b, h, h + 8, h + 1, h + 9, h + 2, h + 10, h + 3, h + 11);
-  }
-};
-template <class T, bool High>
-struct Interleave<T, High, 16> {
-  static PROFKIT_INLINE Vec<T> run(Vec<T> a, Vec<T> b) {
-    constexpr int h = High ? 8 : 0;
-    return PROFKIT_SHUFFLE(a, b, h, h + 16, h + 1, h + 17, h + 2, h + 18, h + 3, h + 19, h + 4, h + 20, h + 5,
-                           h + 21, h + 6, h + 22, h + 7, h + 23);
-  }
-};
-#undef PROFKIT_SHUFFLE
-#else
-// Older GCC: its own spelling of the same shuffle, with the indices as a vector.
-template <class T, bool High, int Width>
-struct Interleave {
-  static PROFKIT_INLINE Vec<T> run(Vec<T> a, Vec<T> b) {
-    typename VecOf<T>::mask lanes;
-    for (int i = 0; i < Width; ++i) lanes[i] = (High ? Width / 2 : 0) + i / 2 + (i % 2) * Width;
-    return __builtin_shuffle(a, b, lanes);
-  }
-};
+#define PROFKIT_SHUFFLE(T, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else  // older GCC: its own spelling
+#define PROFKIT_SHUFFLE(T, a, b, ...) __builtin_shuffle(a, b, typename VecOf<T>::mask{__VA_ARGS__})
 #endif
+
+// The numbers of a vector's lanes as template arguments; std::integer_sequence is in a header that is not for
+// code of an instruction set.
+template <int... I>
+struct Lanes {};
+template <int Count, int... I>
+struct CountedLanes : CountedLanes<Count - 1, Count - 1, I...> {};
+template <int... I>
+struct CountedLanes<0, I...> {
+  using type = Lanes<I...>;
+};
+template <class T>
+using LanesOf = typename CountedLanes<kWidth<T>>::type;
+
+// One step of a perfect shuffle: the low (or high) halves of a and b, element by element in turn.
+template <class T, bool High, int... I>
+PROFKIT_INLINE Vec<T> interleaved(Vec<T> a, Vec<T> b, Lanes<I...>) {
+  return PROFKIT_SHUFFLE(T, a, b, ((High ? kWidth<T> / 2 : 0) + I / 2 + I % 2 * kWidth<T>)...);
+}
+template <class T, bool High>
+PROFKIT_INLINE Vec<T> interleave(Vec<T> a, Vec<T> b) {
+  return interleaved<T, High>(a, b, LanesOf<T>());
+}
 
 // rows[i][j] -> rows[j][i]. log2(width) perfect shuffles of row i with row i + width/2 are a transpose.
 template <class T>
@@ -167,8 +182,8 @@ PROFKIT_INLINE void transpose(Vec<T> (&rows)[kWidth<T>]) {
     Vec<T> next[width];
 #pragma GCC unroll 16
     for (int i = 0; i < width / 2; ++i) {
-      next[2 * i] = Interleave<T, false, width>::run(rows[i], rows[i + width / 2]);
-      next[2 * i + 1] = Interleave<T, true, width>::run(rows[i], rows[i + width / 2]);
+      next[2 * i] = interleave<T, false>(rows[i], rows[i + width / 2]);
+      next[2 * i + 1] = interleave<T, true>(rows[i], rows[i + width / 2]);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < width; ++i) rows[i] = next[i];

@@ -18,9 +18,12 @@ struct Geometry {
   size_t dynamic_shared_bytes = 0;
 };
 
+inline dim3 dimensions(int64_t x, int64_t y = 1, int64_t z = 1) {
+  return dim3(static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z));
+}
 // A thread for each of `count` items, in blocks of `threads`.
 inline Geometry linear_geometry(int64_t count, int threads) {
-  return {dim3(static_cast<unsigned>((count + threads - 1) / threads)), dim3(static_cast<unsigned>(threads))};
+  return {dimensions((count + threads - 1) / threads), dimensions(threads)};
 }
 
 #if defined(PROFKIT_EMULATED)

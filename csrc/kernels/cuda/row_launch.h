@@ -10,53 +10,56 @@
 
 namespace profkit {
 
-// The first power of two from `count` on, at most the threads of a block.
-inline int row_threads(int64_t count) {
-  int threads = 1;
-  while (threads < count && threads < cuda::RowBlocks::kThreads) threads *= 2;
-  return threads;
-}
+// `count` rows of `extent` elements each, and how blocks cover them.
+struct Rows {
+  int64_t count, extent;
 
-inline int64_t row_block_count(int64_t rows, int64_t extent) {
-  const int threads = row_threads(extent);
-  return cuda::divide_up(rows, int64_t{cuda::RowBlocks::kThreads / threads}) *
-         cuda::divide_up(extent, int64_t{threads});
-}
-
-// Empty, or why `rows` (called `what`) of `extent` elements cannot be covered.
-inline std::string fits_row_blocks(int64_t rows, int64_t extent, const std::string& what) {
-  constexpr int64_t most = std::numeric_limits<int>::max();
-  if (rows > most - cuda::RowBlocks::kThreads || extent > most - cuda::RowBlocks::kThreads ||
-      row_block_count(rows, extent) > most) {
-    return what + ": " + std::to_string(rows) + " rows of " + std::to_string(extent) +
-           " elements are more than 2^31 - 1 blocks of a grid cover";
+  // Of a batch of images in packs of `pack` elements: planes of positions in NCHW, positions of channels in
+  // NHWC.
+  static Rows of_images(int64_t layout, int64_t images, int64_t channels, int64_t positions,
+                        int64_t pack = 1) {
+    if (layout == PROFKIT_NCHW) return {images * channels, positions / pack};
+    return {images * positions, channels / pack};
   }
-  return {};
-}
 
-inline cuda::RowBlocks row_blocks(int64_t rows, int64_t extent) {
-  return {static_cast<int>(rows), static_cast<int>(extent),
-          static_cast<int>(cuda::divide_up(extent, int64_t{row_threads(extent)}))};
-}
-
-inline Geometry row_geometry(int64_t rows, int64_t extent) {
-  const auto threads = static_cast<unsigned>(row_threads(extent));
-  return {dim3(static_cast<unsigned>(row_block_count(rows, extent))),
-          dim3(threads, cuda::RowBlocks::kThreads / threads)};
-}
-
-template <class T>
-struct Element {
-  using Type = T;
+  // The first power of two from `extent` on, at most the threads of a block.
+  int64_t threads() const {
+    int64_t threads = 1;
+    while (threads < extent && threads < cuda::RowBlocks::kThreads) threads *= 2;
+    return threads;
+  }
+  int64_t blocks_per_row() const { return cuda::divide_up(extent, threads()); }
+  int64_t block_count() const {
+    return cuda::divide_up(count, cuda::RowBlocks::kThreads / threads()) * blocks_per_row();
+  }
+  // Empty, or why the rows (called `what`) cannot be covered.
+  std::string fits(const std::string& what) const {
+    constexpr int64_t most = std::numeric_limits<int>::max();
+    if (count > most - cuda::RowBlocks::kThreads || extent > most - cuda::RowBlocks::kThreads ||
+        block_count() > most) {
+      return what + ": " + std::to_string(count) + " rows of " + std::to_string(extent) +
+             " elements are more than 2^31 - 1 blocks of a grid cover";
+    }
+    return {};
+  }
+  cuda::RowBlocks blocks() const {
+    return {static_cast<int>(count), static_cast<int>(extent), static_cast<int>(blocks_per_row())};
+  }
+  Geometry geometry() const {
+    return {dimensions(block_count()), dimensions(threads(), cuda::RowBlocks::kThreads / threads())};
+  }
 };
 
-// Calls `work` with the Element<T> of a dtype.
+// Calls `work` with an element of a dtype, whose type is what counts.
 template <class Work>
 void with_element(int64_t dtype, const Work& work) {
-  if (dtype == PROFKIT_FLOAT16) return work(Element<__half>());
-  if (dtype == PROFKIT_BFLOAT16) return work(Element<__nv_bfloat16>());
-  work(Element<float>());
+  if (dtype == PROFKIT_FLOAT16) return work(__half());
+  if (dtype == PROFKIT_BFLOAT16) return work(__nv_bfloat16());
+  work(float());
 }
+
+// Why a CUDA kernel does not take another direction.
+constexpr const char* kForwardOnly = "the CUDA kernels of this operator are written forward only";
 
 template <class Params>
 std::string no_float64(const Params& params) {

@@ -6,7 +6,10 @@ namespace profkit {
 
 Arrays arrays_of(const profkit_softmax_params& p) {
   require_counts({{"rows", p.rows}, {"classes", p.classes}});
-  return checked({{{"x", {p.rows, p.classes}}}, {p.rows, p.classes}, p.dtype});
+  require_choice("direction", p.direction, 2);
+  const Shape rows = {p.rows, p.classes};
+  if (p.direction != PROFKIT_FORWARD) return checked({{{"x", rows}, {"labels", rows}}, rows, p.dtype});
+  return checked({{{"x", rows}}, rows, p.dtype});
 }
 
 }  // namespace profkit

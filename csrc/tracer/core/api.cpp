@@ -9,7 +9,7 @@
 #include "tracer/core/session.h"
 #include "tracer/core/threads.h"
 #include "tracer/cupti/door.h"
-#include "tracer/cupti/examination.h"
+#include "tracer/cupti/library.h"
 #include "tracer/cupti/queue.h"
 
 namespace profkit::tracer {
@@ -94,7 +94,6 @@ static_assert(sizeof(recording) == sizeof(uint32_t));
 
 const profkit_tracer_api table = {
     PROFKIT_TRACER_API_VERSION,
-    sizeof(profkit_tracer_api),
     reinterpret_cast<const uint32_t*>(&recording),
     label,
     begin,

@@ -27,7 +27,6 @@ typedef struct profkit_cupti_findings {
 
 typedef struct profkit_tracer_api {
   uint32_t version;
-  uint32_t struct_bytes;
 
   /* Not 0 while a capture runs: test this before anything below; all are safe to call when it is 0. */
   const uint32_t* recording;

@@ -59,7 +59,7 @@ void* reserve_memory(size_t bytes) {
 
 namespace {
 
-struct Pool {
+struct ChunkPool {
   Chunk* chunks = nullptr;  // large ones, then small ones
   uint32_t large_count = 0, small_count = 0;
   uint64_t* words = nullptr;
@@ -74,7 +74,7 @@ uint32_t large_count_of(uint32_t buffer_mib) {
   return static_cast<uint32_t>((size_t{buffer_mib} << 20) * 3 / 4 / (kChunkWords * 8));
 }
 
-Pool pool;
+ChunkPool pool;
 IndexStack large_chunks, small_chunks;
 std::atomic<Chunk*> full_chunks{nullptr};
 std::atomic<uint32_t> full_count{0};
@@ -102,7 +102,7 @@ Chunk* pop(IndexStack& stack, uint32_t offset) {
 uint32_t reserve_chunks(uint32_t buffer_mib) {
   if (pool.words == nullptr) {
     const size_t bytes = size_t{buffer_mib} << 20;
-    Pool made;
+    ChunkPool made;
     made.buffer_mib = buffer_mib;
     made.small_count = small_count_of(buffer_mib);
     made.large_count = large_count_of(buffer_mib);

@@ -62,17 +62,10 @@ ClockEntry take_sync_point() {
     best.ticks = static_cast<uint64_t>(best.monotonic_ns);
     return best;
   }
-  for (int i = 0; i < kSyncTries; ++i) {
-    const int64_t before = monotonic_ns();
-    const uint64_t ticks = read_ticks();
-    const int64_t after = monotonic_ns();
-    const int64_t uncertainty = (after - before) / 2 + 1;
-    if (i == 0 || uncertainty < best.uncertainty_ns) {
-      best.ticks = ticks;
-      best.monotonic_ns = before + (after - before) / 2;
-      best.uncertainty_ns = uncertainty;
-    }
-  }
+  take_pair(kSyncTries, best, [](uint64_t* ticks) {
+    *ticks = read_ticks();
+    return true;
+  });
   return best;
 }
 

@@ -33,7 +33,22 @@ inline uint64_t read_ticks() {
 // Sets clock_is_tsc. PROFKIT_TRACE_CLOCK=tsc|monotonic overrides what the processor and the kernel say.
 void choose_clock();
 
-// A pair of ticks and monotonic time; the best of a few tries.
+// A pair of what read(&ticks) gives and monotonic time, the best of a few tries; false when read() fails.
+template <class Read>
+bool take_pair(int tries, ClockEntry& best, Read read) {
+  for (int i = 0; i < tries; ++i) {
+    uint64_t ticks = 0;
+    const int64_t before = monotonic_ns();
+    if (!read(&ticks)) return false;
+    const int64_t after = monotonic_ns();
+    const int64_t uncertainty = (after - before) / 2 + 1;
+    if (i == 0 || uncertainty < best.uncertainty_ns)
+      best = {ticks, before + (after - before) / 2, uncertainty};
+  }
+  return true;
+}
+
+// The same of the clock of all records.
 ClockEntry take_sync_point();
 
 }  // namespace profkit::tracer

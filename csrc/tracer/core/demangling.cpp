@@ -13,14 +13,14 @@ extern "C" __attribute__((weak)) int __gcclibcxx_demangle_callback(const char* m
 namespace profkit::tracer {
 namespace {
 
-struct Text {
+struct DemangledText {
   char* bytes;
   size_t used, capacity;
   std::jmp_buf too_long;
 };
 
 void take(const char* part, size_t length, void* to) {
-  Text& text = *static_cast<Text*>(to);
+  DemangledText& text = *static_cast<DemangledText*>(to);
   // Over frames of C alone, which own nothing.
   if (length > text.capacity - text.used) std::longjmp(text.too_long, 1);
   std::memcpy(text.bytes + text.used, part, length);
@@ -31,7 +31,7 @@ void take(const char* part, size_t length, void* to) {
 
 size_t demangle(const char* name, char* bytes, size_t capacity) {
   if (__gcclibcxx_demangle_callback == nullptr || std::strncmp(name, "_Z", 2) != 0) return 0;
-  Text text{bytes, 0, capacity, {}};
+  DemangledText text{bytes, 0, capacity, {}};
   if (setjmp(text.too_long) != 0) return 0;
   return __gcclibcxx_demangle_callback(name, take, &text) == 0 ? text.used : 0;
 }

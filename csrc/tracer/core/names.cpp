@@ -15,7 +15,7 @@ namespace {
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-struct Text {
+struct StoredName {
   uint32_t offset, size;
 };
 
@@ -63,7 +63,7 @@ struct KeyTable {
 
 char* text_memory = nullptr;
 size_t text_bytes = 0;
-Text* texts = nullptr;  // by id
+StoredName* texts = nullptr;  // by id
 uint32_t string_count = 0;
 HashIndex string_index;
 KeyTable domains, categories, labels;
@@ -122,12 +122,12 @@ uint32_t replace_name(uint32_t by) {
 bool may_hold_lock() { return thread_state.quiet != 0 && !thread_state.is_forking; }
 
 uint32_t insert_string(uint64_t hash, std::string_view text) {
-  if (string_count >= kMaxStrings || text_bytes + text.size() > kMaxTextBytes)
+  if (string_count >= kMaxStrings || text_bytes + text.size() >= kMaxTextBytes)
     return replace_name(fallback_string);
   const uint32_t id = ++string_count;
   std::memcpy(text_memory + text_bytes, text.data(), text.size());
   texts[id] = {static_cast<uint32_t>(text_bytes), static_cast<uint32_t>(text.size())};
-  text_bytes += text.size();
+  text_bytes += text.size() + 1;  // what was never written is zero
   append_definition(DefinitionKind::string, id);
   string_index.insert(hash, id);
   return id;
@@ -167,12 +167,13 @@ void cut_key_table(uint8_t*& memory, KeyTable& table, uint32_t capacity) {
 
 bool prepare_locked() {
   constexpr size_t kKeys = kMaxLabels + kMaxDomains + kMaxCategories;
-  constexpr size_t kBytes = kMaxTextBytes + (kMaxStrings + 1) * sizeof(Text) + (kMaxStrings + kKeys) * 2 * 8 +
-                            (kKeys + 3) * sizeof(Key) + (kMaxStrings + kKeys + 8) * 4 + 16 * 64;
+  constexpr size_t kBytes = kMaxTextBytes + (kMaxStrings + 1) * sizeof(StoredName) +
+                            (kMaxStrings + kKeys) * 2 * 8 + (kKeys + 3) * sizeof(Key) +
+                            (kMaxStrings + kKeys + 8) * 4 + 16 * 64;
   uint8_t* memory = static_cast<uint8_t*>(reserve_memory(kBytes));
   if (memory == nullptr) return false;
   text_memory = cut<char>(memory, kMaxTextBytes);
-  texts = cut<Text>(memory, kMaxStrings + 1);
+  texts = cut<StoredName>(memory, kMaxStrings + 1);
   string_index.use(cut<std::atomic<uint64_t>>(memory, size_t{kMaxStrings} * 2), kMaxStrings * 2);
   cut_key_table(memory, labels, kMaxLabels);
   cut_key_table(memory, domains, kMaxDomains);
@@ -215,6 +216,8 @@ uint32_t intern(std::string_view text, bool may_wait) {
   return id != 0 ? id : insert_string(hash, text);
 }
 }  // namespace
+
+const char* string_text(uint32_t id) { return text_memory + texts[id].offset; }
 
 uint32_t string_id(std::string_view text) { return intern(text, !may_hold_lock()); }
 uint32_t string_id_while_quiet(std::string_view text) { return intern(text, true); }

@@ -19,6 +19,9 @@ constexpr size_t kMaxNameBytes = 4096;  // longer ones are cut
 // Reserves the tables; false when there is no memory. Ids requested earlier are 0.
 bool prepare_names();
 
+// Zero-terminated, for the life of the process; `id` of string_id().
+const char* string_text(uint32_t id);
+
 // As string_id(), for the tracer's own work on a quiet thread that holds no lock of names.
 uint32_t string_id_while_quiet(std::string_view text);
 

@@ -50,7 +50,7 @@ struct Payload {
 // own thread is dropped, and counted.
 class alignas(64) ThreadRecorder {
  public:
-  // `group` separates stacks that share the thread: NVTX pops the innermost range of its own domain only.
+  // `group` separates stacks that share the thread: NVTX pops the innermost range of its domain only.
   // Returns the begin ticks; 0 when the range was not recorded (too deep): it must not be popped. Without
   // room the stack is still maintained, so that ends find their begins and ranges that stay open are in the
   // next snapshot.

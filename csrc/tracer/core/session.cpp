@@ -209,7 +209,7 @@ ThreadRecorder* attach_thread() {
   return recorder;
 }
 
-// --- fork: the child continues in the same file as a process of its own, from its first event on ---
+// --- fork: the child continues in the same file as a separate process, from its first event on ---
 // Other libraries' handlers run on the thread while it holds the locks: what they record is left out.
 void before_fork() {
   ++thread_state.quiet;

@@ -10,7 +10,7 @@ namespace profkit::tracer {
 
 // This process (and not a child of vfork() or a bare clone()) records.
 bool session_is_ours();
-// In a fork child, at its first event: a capture of its own begins. false: it cannot.
+// In a fork child, at its first event: a separate capture begins. false: it cannot.
 bool start_in_child();
 
 // Before the process ends or another program takes its place: everything goes to the file, with the last

@@ -1,71 +1,41 @@
-// A lock-free table (a fork may come at any time): slots are claimed once per thread id. A name read while it
-// changes may be a mixture of both, which the next read corrects.
+// Keeps the recorder's id of each name.
 #include "tracer/core/thread_names.h"
 
-#include <atomic>
 #include <cstring>
+
+#include "tracer/core/id_map.h"
+#include "tracer/core/names.h"
+#include "tracer/core/recorder.h"
 
 namespace profkit::tracer {
 namespace {
 
-constexpr size_t kSlots = 4096;
-constexpr size_t kProbes = 64;
-constexpr size_t kWords = kThreadNameBytes / sizeof(uint64_t);
-
-struct Slot {
-  std::atomic<uint64_t> os_thread_id;  // 0: never used
-  std::atomic<uint64_t> words[kWords];
-};
-Slot slots[kSlots];
-
-Slot* find(uint64_t os_thread_id, bool may_claim) {
-  for (size_t probe = 0; probe < kProbes; ++probe) {
-    Slot& slot = slots[(os_thread_id + probe) % kSlots];
-    uint64_t owner = slot.os_thread_id.load(std::memory_order_acquire);
-    if (owner == os_thread_id) return &slot;
-    if (owner != 0) continue;
-    if (!may_claim) return nullptr;
-    if (slot.os_thread_id.compare_exchange_strong(owner, os_thread_id)) return &slot;
-    if (owner == os_thread_id) return &slot;
-  }
-  return nullptr;
-}
-
-void store(Slot& slot, const char (&name)[kThreadNameBytes]) {
-  uint64_t words[kWords];
-  std::memcpy(words, name, sizeof(words));
-  for (size_t i = 0; i < kWords; ++i) slot.words[i].store(words[i], std::memory_order_relaxed);
-}
+IdMap given_names;  // strings; 0 none
 
 }  // namespace
 
 void name_thread(uint64_t os_thread_id, std::string_view name) {
   if (os_thread_id == 0) return;
-  Slot* slot = find(os_thread_id, true);
-  if (slot == nullptr) return;
-  size_t bytes = name.size();
-  if (bytes >= kThreadNameBytes) {
-    bytes = kThreadNameBytes - 1;
-    while (bytes > 0 && (static_cast<unsigned char>(name[bytes]) & 0xC0) == 0x80) --bytes;
-  }
-  char text[kThreadNameBytes] = {};
-  std::memcpy(text, name.data(), bytes);
-  store(*slot, text);
+  if (auto* const given = given_names.find(os_thread_id)) given->store(string_id(name));
 }
 
 bool given_thread_name(uint64_t os_thread_id, char (&name)[kThreadNameBytes]) {
-  const Slot* slot = find(os_thread_id, false);
-  if (slot == nullptr) return false;
-  uint64_t words[kWords];
-  for (size_t i = 0; i < kWords; ++i) words[i] = slot->words[i].load(std::memory_order_relaxed);
-  std::memcpy(name, words, sizeof(words));
-  name[kThreadNameBytes - 1] = '\0';
-  return name[0] != '\0';
+  const auto* const given = given_names.find(os_thread_id, false);
+  const uint32_t id = given == nullptr ? 0 : given->load();
+  const char* const text = id == 0 ? "" : string_text(id);
+  if (*text == '\0') return false;
+  size_t bytes = strnlen(text, kThreadNameBytes);
+  if (bytes == kThreadNameBytes) {
+    --bytes;
+    while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
+  }
+  std::memset(name, 0, sizeof(name));
+  std::memcpy(name, text, bytes);
+  return true;
 }
 
 void forget_thread_name(uint64_t os_thread_id) {
-  Slot* slot = find(os_thread_id, false);
-  if (slot != nullptr) store(*slot, {});
+  if (auto* const given = given_names.find(os_thread_id, false)) given->store(0);
 }
 
 }  // namespace profkit::tracer

@@ -75,19 +75,20 @@ bool is_same(const ThreadEntry& one, const ThreadEntry& other) {
   return std::memcmp(&one, &other, sizeof(ThreadEntry)) == 0;
 }
 
-// Leaves the name as it is when the thread is gone.
-void read_living_name(uint64_t os_thread_id, char (&name)[kThreadNameBytes]) {
+// False: the thread is gone.
+bool read_living_name(uint64_t os_thread_id, char (&name)[kThreadNameBytes]) {
   constexpr size_t kKernelBytes = 16;
   char path[64], text[kKernelBytes];
   std::snprintf(path, sizeof(path), "/proc/self/task/%llu/comm",
                 static_cast<unsigned long long>(os_thread_id));
   const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return;
+  if (file < 0) return false;
   const ssize_t count = read(file, text, sizeof(text));
   close(file);
-  if (count <= 1) return;
+  if (count <= 1) return false;
   std::memset(name, 0, sizeof(name));
   std::memcpy(name, text, static_cast<size_t>(count) - 1);  // it ends with a new line
+  return true;
 }
 
 }  // namespace
@@ -136,7 +137,7 @@ ThreadRecorder* ThreadTable::attach(uint32_t epoch) {
     return nullptr;
   }
   recorder->forget_correlations();
-  // A chunk left from an earlier session: its last words were never asked for.
+  // A chunk left from an earlier session: its last words were never flushed.
   recorder->epoch_.store(0, std::memory_order_relaxed);
   recorder->current_.store(nullptr, std::memory_order_release);
   if (recorder->chunk_ != nullptr) give_back_chunk(recorder->chunk_);
@@ -165,12 +166,12 @@ ThreadRecorder* ThreadTable::attach(uint32_t epoch) {
 
 bool ThreadTable::end(ThreadRecorder* recorder) {
   recorder->note_system_name();
-  if (recorder->epoch_.load() == recording.load()) {
+  // A capture that has stopped may not have written this thread yet.
+  if (recorder->epoch_.load() != 0) {
     recorder->is_ended_.store(true, std::memory_order_release);
     return true;
   }
   recorder->leave_chunk();
-  recorder->epoch_.store(0, std::memory_order_release);
   free_slots.push(recorder->slot_);
   return false;
 }
@@ -269,13 +270,14 @@ void ThreadTable::write_entries(uint32_t epoch, bool with_changes, bool is_last,
     entry.small_allocations = recorder.small_allocations_.load(std::memory_order_relaxed);
     entry.small_allocated_bytes = recorder.small_allocated_bytes_.load(std::memory_order_relaxed);
     entry.unbalanced_pops = recorder.unbalanced_pops_.load(std::memory_order_relaxed);
-    for (int i = 0; i < 2; ++i) {
-      const uint64_t word = recorder.system_name_[i].load(std::memory_order_relaxed);
-      std::memcpy(entry.name + 8 * i, &word, 8);
-    }
     // A thread that recorded before it was named reports its name when it ends, which the process may not
-    // wait for.
-    if (is_last && !is_ended) read_living_name(entry.os_thread_id, entry.name);
+    // wait for. Gone by now: it has reported.
+    if (!is_last || is_ended || !read_living_name(entry.os_thread_id, entry.name)) {
+      for (int i = 0; i < 2; ++i) {
+        const uint64_t word = recorder.system_name_[i].load(std::memory_order_relaxed);
+        std::memcpy(entry.name + 8 * i, &word, 8);
+      }
+    }
     char given[kThreadNameBytes];
     if (given_thread_name(entry.os_thread_id, given)) std::memcpy(entry.name, given, sizeof(given));
     if (is_new || !is_same(entry, recorder.noted_)) write(entry);

@@ -29,8 +29,8 @@ class ThreadTable {
   static bool prepare();  // false: no memory
   static void start_session(bool records_usage);
   static ThreadRecorder* attach(uint32_t epoch);
-  // The thread is about to end. True: it may record until it is gone, and the writer gives the place back
-  // then. False: no capture runs, the place is free already.
+  // The thread is about to end. True: it belongs to a capture and may record until it is gone; the writer, or
+  // the start of the next capture, gives the place back then. False: the place is free already.
   static bool end(ThreadRecorder* recorder);
   // Another thread ended a range of the thread named in the token, which still has it on its stack. Without a
   // free slot for the message the range stays there, and costs a level of depth.

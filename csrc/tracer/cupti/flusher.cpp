@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kMaxStillNs = 2'000'000'000;  // without a buffer coming back
 constexpr int kClockTries = 5;
 
-std::atomic<uint32_t> requested{0}, served{0};      // flushes that somebody waits for
+std::atomic<uint32_t> requested{0}, served{0};      // flushes that a thread waits for
 std::atomic<uint32_t> forced{0}, forced_served{0};  // those of them that must bring everything
 std::atomic<uint32_t> generation{0};                // of the thread that is to run; 0 none
 std::atomic<uint32_t> running{0};                   // of the one that runs
@@ -33,19 +33,11 @@ const CuptiLibrary* library = nullptr;
 uint32_t period_ms = 100;
 
 void append_clock_pair() {
-  DeviceClockEntry best{};
-  for (int i = 0; i < kClockTries; ++i) {
-    uint64_t device_ns = 0;
-    const int64_t before = monotonic_ns();
-    if (library->call.get_timestamp(&device_ns) != cupti::kSuccess) return;
-    const int64_t after = monotonic_ns();
-    const int64_t uncertainty = (after - before) / 2 + 1;
-    if (i != 0 && uncertainty >= best.uncertainty_ns) continue;
-    best.device_ns = device_ns;
-    best.monotonic_ns = before + (after - before) / 2;
-    best.uncertainty_ns = uncertainty;
-  }
-  DeviceAppender().append(best);
+  ClockEntry best{};
+  const auto read = [](uint64_t* ns) { return library->call.get_timestamp(ns) == cupti::kSuccess; };
+  if (!take_pair(kClockTries, best, read)) return;
+  DeviceClockEntry entry{{}, best.ticks, best.monotonic_ns, best.uncertainty_ns};
+  DeviceAppender().append(entry);
 }
 
 void* run_flusher(void* argument) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "tracer/core/api.h"
 #include "tracer/cupti/abi.h"
 
 namespace profkit::tracer {
@@ -30,5 +31,9 @@ const char* cupti_advice(int32_t result);
 // Whether CUDA's driver is loaded in this process, and whether the program has used it.
 bool driver_is_loaded();
 bool driver_is_in_use();
+
+// Whether the CUPTI door could open in this process, without opening it: for `profkit doctor`. Loads CUPTI as
+// the door does, and subscribes for a moment: that needs a driver and no other tool.
+void examine_cupti(const char* wheels, profkit_cupti_findings& findings);
 
 }  // namespace profkit::tracer

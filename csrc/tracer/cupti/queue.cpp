@@ -14,7 +14,7 @@
 
 namespace profkit::tracer {
 
-DeviceCounts device_counts;
+DeviceCounters device_counts;
 
 namespace {
 

@@ -20,11 +20,11 @@ struct DeviceChunk {
 };
 
 // Records that this process's capture lost, could not decode or got unfinished.
-struct DeviceCounts {
+struct DeviceCounters {
   std::atomic<uint64_t> dropped_by_cupti{0}, dropped_too_slow{0}, unknown{0}, cut{0}, unfinished{0};
   uint64_t dropped() const { return dropped_by_cupti.load() + dropped_too_slow.load(); }
 };
-extern DeviceCounts device_counts;
+extern DeviceCounters device_counts;
 
 // False: no memory. Called again it does nothing.
 bool prepare_device_queue();
@@ -32,7 +32,7 @@ bool prepare_device_queue();
 void clear_device_queue();
 // In a fork child: no other thread holds a chunk or the lock.
 void reset_device_queue();
-// All that waits, the oldest first; it must be given back.
+// All that waits, the oldest first; it must be returned.
 DeviceChunk* collect_device_chunks();
 void give_back_device_chunks(DeviceChunk* first);
 

@@ -11,7 +11,7 @@
 namespace profkit::tracer {
 namespace {
 
-// "cudaLaunchKernel_v7000" is the version 7.0 of what everybody calls cudaLaunchKernel.
+// "cudaLaunchKernel_v7000" is version 7.0 of cudaLaunchKernel.
 std::string_view without_version(std::string_view name) {
   const size_t at = name.rfind("_v");
   if (at == std::string_view::npos || name.substr(0, 4) != "cuda") return name;
@@ -36,9 +36,10 @@ uint32_t name_of_call(const CuptiLibrary& library, uint32_t domain, uint32_t cal
   return id;
 }
 
-class Decoder {
+class RecordDecoder {
  public:
-  Decoder(const CuptiLibrary& library, DeviceAppender& appender) : library_(library), appender_(appender) {}
+  RecordDecoder(const CuptiLibrary& library, DeviceAppender& appender)
+      : library_(library), appender_(appender) {}
 
   // `room`: bytes of the buffer from the record on.
   void decode(const uint8_t* record, size_t room) {
@@ -251,7 +252,7 @@ class Decoder {
 
 void decode_activity_buffer(const CuptiLibrary& library, uint8_t* buffer, size_t valid_bytes,
                             DeviceAppender& appender) {
-  Decoder decoder(library, appender);
+  RecordDecoder decoder(library, appender);
   void* record = nullptr;
   while (library.call.get_next_record(buffer, valid_bytes, &record) == cupti::kSuccess) {
     const auto* const at = static_cast<const uint8_t*>(record);

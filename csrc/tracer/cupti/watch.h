@@ -1,6 +1,6 @@
-// Whether CUPTI still delivers its records to us. Any tool in the process may register buffers of its own
-// (torch.profiler does): CUPTI notifies nobody, and records stop. But a subscriber gets a callback for every
-// synchronisation with the GPU; each is part of a CUDA call, and that call must produce a record.
+// Whether CUPTI still delivers its records to us. Any tool in the process may register its own buffers
+// (torch.profiler does): CUPTI does not report it, and records stop. But a subscriber gets a callback for
+// every synchronisation with the GPU; each is part of a CUDA call, and that call must produce a record.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // How the functions of the allocation door write events: the guard against their own calls, the threshold,
-// the order. Inline, because all of it lies on the path of every malloc.
+// the order. Inline, because all of it is on the path of every malloc.
 #pragma once
 
 #include <cerrno>
@@ -36,7 +36,7 @@ inline void with_recorder(Write write) {
   errno = saved_errno;
 }
 
-// Comes after the memory was obtained, as a release comes before it is given back: otherwise another thread
+// Comes after the memory was obtained, as a release comes before it is freed: otherwise another thread
 // could get the same address and write an event with an earlier time.
 inline void record_allocation(AllocationCall call, const void* address, uint64_t bytes) {
   with_recorder([=](ThreadRecorder& recorder, uint64_t threshold) {

@@ -2,7 +2,7 @@
 // LD_PRELOAD. Sizes are the requested ones. operator new and delete arrive through malloc and free. Limits: a
 // release is written when the block's usable size reaches the threshold, so some releases belong to no
 // recorded block; when realloc fails, its old block is recorded again with its usable size; an allocator
-// preloaded behind the door with an operator new of its own (jemalloc, tcmalloc) keeps C++'s blocks to
+// preloaded behind the door with its own operator new (jemalloc, tcmalloc) keeps C++'s blocks to
 // itself.
 #include "tracer/doors/open.h"
 
@@ -77,7 +77,7 @@ __attribute__((noinline)) void free_recorded(void* address, void (*next)(void*))
   next(address);
 }
 
-// Out of the early memory, which is never given back. Byte by byte and volatile: memcpy may not be callable.
+// Out of the early memory, which is never freed. Byte by byte and volatile: memcpy may not be callable.
 void* move_from_early(void* old_address, size_t bytes) {
   if (bytes == 0) return nullptr;  // as the C library's realloc: the block is freed
   void* const address =
@@ -92,7 +92,7 @@ void* move_from_early(void* old_address, size_t bytes) {
 __attribute__((noinline)) void* reallocate_recorded(void* old_address, size_t bytes,
                                                     void* (*next)(void*, size_t)) {
   const InsideAllocationDoor inside;
-  // More than this cannot succeed: the old block stays, and nothing has to be taken back.
+  // More than this cannot succeed: the old block stays, and nothing has to be undone.
   if (bytes > PTRDIFF_MAX) return next(old_address, bytes);
   const bool was_recorded = old_address != nullptr && may_be_recorded(old_address);
   const size_t old_bytes = was_recorded ? usable_size(old_address) : 0;

@@ -31,16 +31,18 @@ using itt::StringHandle;
 std::atomic<bool> itt_is_open{false};
 
 // --- Names ---
-Domain* domain_create(const char* name) { return itt_domain(text_of(name)); }
-Domain* domain_create_w(const wchar_t* name) { return itt_domain(WideText(name).view()); }
-StringHandle* string_handle_create(const char* text) { return itt_string(text_of(text)); }
-StringHandle* string_handle_create_w(const wchar_t* text) { return itt_string(WideText(text).view()); }
-
-void name_this_thread(std::string_view name) {
-  name_thread(static_cast<uint64_t>(syscall(SYS_gettid)), name);
+template <class Char>
+Domain* domain_create(const Char* name) {
+  return itt_domain(GivenText(name).view());
 }
-void thread_set_name(const char* name) { name_this_thread(text_of(name)); }
-void thread_set_name_w(const wchar_t* name) { name_this_thread(WideText(name).view()); }
+template <class Char>
+StringHandle* string_handle_create(const Char* text) {
+  return itt_string(GivenText(text).view());
+}
+template <class Char>
+void thread_set_name(const Char* name) {
+  name_thread(static_cast<uint64_t>(syscall(SYS_gettid)), GivenText(name).view());
+}
 
 // --- Tasks: begin and end meet within a domain; group 0 is that of NVTX's default domain ---
 constexpr uint32_t kNoDomainGroup = kNoGroup - 1;
@@ -103,7 +105,7 @@ void task_begin_overlapped(const Domain* domain, Id id, Id, StringHandle* name) 
 }
 void task_end_overlapped(const Domain* domain, Id id) { end_span({task_owner(domain), id}); }
 
-// Frames have no name of their own: they are the beat of their domain. Without an id one is open per domain.
+// Frames have no names: they are the beat of their domain. Without an id one is open per domain.
 void frame_begin(const Domain* domain, Id* id) {
   begin_span({frame_owner(domain), id == nullptr ? Id{} : *id}, id_of(domain), string_id("frame"));
 }
@@ -115,7 +117,7 @@ Event event_create(const char* name, int length) {
   return static_cast<Event>(string_id({name, strnlen(name, static_cast<size_t>(length))}));
 }
 Event event_create_w(const wchar_t* name, int length) {
-  return length < 0 ? 0 : static_cast<Event>(string_id(WideText(name, static_cast<size_t>(length)).view()));
+  return length < 0 ? 0 : static_cast<Event>(string_id(GivenText(name, static_cast<size_t>(length)).view()));
 }
 int event_start(Event event) {
   if (event <= 0) return 1;
@@ -140,15 +142,15 @@ Replacement replace(const char* name, F function) {
 
 void attach(const itt::Global& global, int groups) {
   const Replacement replacements[] = {
-      replace("__itt_domain_create", domain_create),
-      replace("__itt_domain_createA", domain_create),
-      replace("__itt_domain_createW", domain_create_w),
-      replace("__itt_string_handle_create", string_handle_create),
-      replace("__itt_string_handle_createA", string_handle_create),
-      replace("__itt_string_handle_createW", string_handle_create_w),
-      replace("__itt_thread_set_name", thread_set_name),
-      replace("__itt_thread_set_nameA", thread_set_name),
-      replace("__itt_thread_set_nameW", thread_set_name_w),
+      replace("__itt_domain_create", domain_create<char>),
+      replace("__itt_domain_createA", domain_create<char>),
+      replace("__itt_domain_createW", domain_create<wchar_t>),
+      replace("__itt_string_handle_create", string_handle_create<char>),
+      replace("__itt_string_handle_createA", string_handle_create<char>),
+      replace("__itt_string_handle_createW", string_handle_create<wchar_t>),
+      replace("__itt_thread_set_name", thread_set_name<char>),
+      replace("__itt_thread_set_nameA", thread_set_name<char>),
+      replace("__itt_thread_set_nameW", thread_set_name<wchar_t>),
       replace("__itt_task_begin", task_begin),
       replace("__itt_task_begin_fn", task_begin_fn),
       replace("__itt_task_end", task_end),

@@ -13,11 +13,11 @@ constexpr size_t kProbes = 64;
 constexpr uint64_t kFree = 0;
 constexpr uint64_t kClaimed = 1;  // being filled, or taken a moment ago; real keys are odd and larger
 
-struct Place {
+struct SpanPlace {
   std::atomic<uint64_t> key;
   std::atomic<uint64_t> span;
 };
-Place places[kPlaces];
+SpanPlace places[kPlaces];
 
 uint64_t mixed(const IttSpanKey& key) {
   uint64_t hash = 0x9E3779B97F4A7C15u;
@@ -34,7 +34,7 @@ uint64_t mixed(const IttSpanKey& key) {
 bool remember_open_span(const IttSpanKey& key, uint64_t span) {
   const uint64_t hash = mixed(key);
   for (size_t probe = 0; probe < kProbes; ++probe) {
-    Place& place = places[((hash >> 40) + probe) % kPlaces];
+    SpanPlace& place = places[((hash >> 40) + probe) % kPlaces];
     uint64_t expected = kFree;
     if (!place.key.compare_exchange_strong(expected, kClaimed)) continue;
     place.span.store(span, std::memory_order_relaxed);
@@ -47,7 +47,7 @@ bool remember_open_span(const IttSpanKey& key, uint64_t span) {
 uint64_t take_open_span(const IttSpanKey& key) {
   const uint64_t hash = mixed(key);
   for (size_t probe = 0; probe < kProbes; ++probe) {
-    Place& place = places[((hash >> 40) + probe) % kPlaces];
+    SpanPlace& place = places[((hash >> 40) + probe) % kPlaces];
     uint64_t expected = hash;
     if (!place.key.compare_exchange_strong(expected, kClaimed)) continue;
     const uint64_t span = place.span.load(std::memory_order_relaxed);

@@ -45,7 +45,7 @@ inline Function next_function(const std::atomic<Function>& slot) {
   return function;
 }
 
-// Memory for calls during the lookup: zeroed, never given back. nullptr and ENOMEM when it is used up.
+// Memory for calls during the lookup: zeroed, never freed. nullptr and ENOMEM when it is used up.
 constexpr size_t kEarlyBytes = size_t{256} << 10;
 extern unsigned char early_memory[kEarlyBytes] PROFKIT_HIDDEN;
 PROFKIT_HIDDEN void* early_allocate(size_t bytes, size_t alignment);

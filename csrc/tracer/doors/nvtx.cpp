@@ -18,7 +18,6 @@ namespace {
 
 using nvtx::DomainHandle;
 using nvtx::EventAttributes;
-using nvtx::StringHandle;
 
 std::atomic<bool> nvtx_is_open{false};
 
@@ -40,8 +39,8 @@ uint32_t domain_of(const DomainHandle* handle) { return untagged(handle, kDomain
 constexpr char kUnnamed[] = "(unnamed)";
 
 uint32_t label_of_wide(const wchar_t* text, const DoorThread::LabelStyle& style) {
-  const WideText narrow(text);
-  return label_id({string_id(narrow.view()), style.domain, style.category, style.colour, Source::nvtx});
+  return label_id(
+      {string_id(GivenText(text).view()), style.domain, style.category, style.colour, Source::nvtx});
 }
 
 uint32_t label_of(DoorThread& thread, uint32_t domain, const EventAttributes* event) {
@@ -135,7 +134,7 @@ auto by_text(const char* text) {
     return thread.label_of_text(text == nullptr ? kUnnamed : text, {0, 0, 0}, Source::nvtx);
   };
 }
-auto by_wide_text(const wchar_t* text) {
+auto by_text(const wchar_t* text) {
   return [=](DoorThread& thread) {
     if (text == nullptr) return thread.label_of_text(kUnnamed, {0, 0, 0}, Source::nvtx);
     return label_of_wide(text, {0, 0, 0});
@@ -144,22 +143,30 @@ auto by_wide_text(const wchar_t* text) {
 
 // --- CORE ---
 void mark_ex(const EventAttributes* event) { mark(event, by_event(0, event)); }
-void mark_a(const char* text) { mark(nullptr, by_text(text)); }
-void mark_w(const wchar_t* text) { mark(nullptr, by_wide_text(text)); }
+template <class Char>
+void mark_text(const Char* text) {
+  mark(nullptr, by_text(text));
+}
 uint64_t range_start_ex(const EventAttributes* event) { return start_span(event, by_event(0, event)); }
-uint64_t range_start_a(const char* text) { return start_span(nullptr, by_text(text)); }
-uint64_t range_start_w(const wchar_t* text) { return start_span(nullptr, by_wide_text(text)); }
+template <class Char>
+uint64_t range_start_text(const Char* text) {
+  return start_span(nullptr, by_text(text));
+}
 void range_end(uint64_t id) { end_span(id); }
 int range_push_ex(const EventAttributes* event) { return push(0, event, by_event(0, event)); }
-int range_push_a(const char* text) { return push(0, nullptr, by_text(text)); }
-int range_push_w(const wchar_t* text) { return push(0, nullptr, by_wide_text(text)); }
-int range_pop() { return pop(0); }
-void name_category_a(uint32_t number, const char* name) { name_nvtx_category(0, number, text_of(name)); }
-void name_category_w(uint32_t number, const wchar_t* name) {
-  name_nvtx_category(0, number, WideText(name).view());
+template <class Char>
+int range_push_text(const Char* text) {
+  return push(0, nullptr, by_text(text));
 }
-void name_os_thread_a(uint32_t thread, const char* name) { name_thread(thread, text_of(name)); }
-void name_os_thread_w(uint32_t thread, const wchar_t* name) { name_thread(thread, WideText(name).view()); }
+int range_pop() { return pop(0); }
+template <class Char>
+void name_category(uint32_t number, const Char* name) {
+  name_nvtx_category(0, number, GivenText(name).view());
+}
+template <class Char>
+void name_os_thread(uint32_t thread, const Char* name) {
+  name_thread(thread, GivenText(name).view());
+}
 
 // --- CORE2 ---
 void domain_mark_ex(DomainHandle* handle, const EventAttributes* event) {
@@ -181,74 +188,66 @@ nvtx::ResourceHandle* domain_resource_create(DomainHandle*, void*) {
 }
 void domain_resource_destroy(nvtx::ResourceHandle*) {}
 
-void domain_name_category_a(DomainHandle* handle, uint32_t number, const char* name) {
-  name_nvtx_category(domain_of(handle), number, text_of(name));
+template <class Char>
+void domain_name_category(DomainHandle* handle, uint32_t number, const Char* name) {
+  name_nvtx_category(domain_of(handle), number, GivenText(name).view());
 }
-void domain_name_category_w(DomainHandle* handle, uint32_t number, const wchar_t* name) {
-  name_nvtx_category(domain_of(handle), number, WideText(name).view());
-}
-
 // The same text gives the same handle, in every domain: the event says which domain it belongs to.
-StringHandle* registered(std::string_view text) {
-  return reinterpret_cast<StringHandle*>(kStringTag | string_id(text));
+template <class Char>
+nvtx::StringHandle* domain_register_string(DomainHandle*, const Char* text) {
+  return reinterpret_cast<nvtx::StringHandle*>(kStringTag | string_id(GivenText(text).view()));
 }
-StringHandle* domain_register_string_a(DomainHandle*, const char* text) { return registered(text_of(text)); }
-StringHandle* domain_register_string_w(DomainHandle*, const wchar_t* text) {
-  return registered(WideText(text).view());
+template <class Char>
+DomainHandle* create_domain(const Char* name) {
+  return reinterpret_cast<DomainHandle*>(kDomainTag | domain_id(GivenText(name).view(), Source::nvtx));
 }
-
-DomainHandle* domain_named(std::string_view name) {
-  return reinterpret_cast<DomainHandle*>(kDomainTag | domain_id(name, Source::nvtx));
-}
-DomainHandle* domain_create_a(const char* name) { return domain_named(text_of(name)); }
-DomainHandle* domain_create_w(const wchar_t* name) { return domain_named(WideText(name).view()); }
 void domain_destroy(DomainHandle*) {}  // another module may hold the same domain, and records refer to it
 void initialize(const void*) {}
 
 // --- Attaching ---
-struct Slot {
+struct TableSlot {
   uint32_t number;
   nvtx::Function function;
 };
 template <typename F>
-Slot slot(uint32_t number, F function) {
+TableSlot slot(uint32_t number, F function) {
   return {number, reinterpret_cast<nvtx::Function>(function)};
 }
 
 template <size_t n>
-bool attach(const nvtx::ExportedCallbacks& callbacks, nvtx::Module module, const Slot (&slots)[n]) {
+bool attach(const nvtx::ExportedCallbacks& callbacks, nvtx::Module module, const TableSlot (&slots)[n]) {
   nvtx::Function** table = nullptr;
   unsigned int size = 0;
   if (callbacks.module_table(module, &table, &size) == 0 || table == nullptr) return false;
-  for (const Slot& entry : slots) {
+  for (const TableSlot& entry : slots) {
     if (entry.number < size && table[entry.number] != nullptr) *table[entry.number] = entry.function;
   }
   return true;
 }
 
 bool attach_core(const nvtx::ExportedCallbacks& callbacks) {
-  const Slot slots[] = {
+  const TableSlot slots[] = {
       slot(nvtx::kMarkEx, mark_ex),
-      slot(nvtx::kMarkA, mark_a),
-      slot(nvtx::kMarkW, mark_w),
+      slot(nvtx::kMarkA, mark_text<char>),
+      slot(nvtx::kMarkW, mark_text<wchar_t>),
       slot(nvtx::kRangeStartEx, range_start_ex),
-      slot(nvtx::kRangeStartA, range_start_a),
-      slot(nvtx::kRangeStartW, range_start_w),
+      slot(nvtx::kRangeStartA, range_start_text<char>),
+      slot(nvtx::kRangeStartW, range_start_text<wchar_t>),
       slot(nvtx::kRangeEnd, range_end),
       slot(nvtx::kRangePushEx, range_push_ex),
-      slot(nvtx::kRangePushA, range_push_a),
-      slot(nvtx::kRangePushW, range_push_w),
+      slot(nvtx::kRangePushA, range_push_text<char>),
+      slot(nvtx::kRangePushW, range_push_text<wchar_t>),
       slot(nvtx::kRangePop, range_pop),
-      slot(nvtx::kNameCategoryA, name_category_a),
-      slot(nvtx::kNameCategoryW, name_category_w),
-      slot(nvtx::kNameOsThreadA, name_os_thread_a),
-      slot(nvtx::kNameOsThreadW, name_os_thread_w),
+      slot(nvtx::kNameCategoryA, name_category<char>),
+      slot(nvtx::kNameCategoryW, name_category<wchar_t>),
+      slot(nvtx::kNameOsThreadA, name_os_thread<char>),
+      slot(nvtx::kNameOsThreadW, name_os_thread<wchar_t>),
   };
   return attach(callbacks, nvtx::Module::core, slots);
 }
 
 bool attach_core2(const nvtx::ExportedCallbacks& callbacks) {
-  const Slot slots[] = {
+  const TableSlot slots[] = {
       slot(nvtx::kDomainMarkEx, domain_mark_ex),
       slot(nvtx::kDomainRangeStartEx, domain_range_start_ex),
       slot(nvtx::kDomainRangeEnd, domain_range_end),
@@ -256,12 +255,12 @@ bool attach_core2(const nvtx::ExportedCallbacks& callbacks) {
       slot(nvtx::kDomainRangePop, domain_range_pop),
       slot(nvtx::kDomainResourceCreate, domain_resource_create),
       slot(nvtx::kDomainResourceDestroy, domain_resource_destroy),
-      slot(nvtx::kDomainNameCategoryA, domain_name_category_a),
-      slot(nvtx::kDomainNameCategoryW, domain_name_category_w),
-      slot(nvtx::kDomainRegisterStringA, domain_register_string_a),
-      slot(nvtx::kDomainRegisterStringW, domain_register_string_w),
-      slot(nvtx::kDomainCreateA, domain_create_a),
-      slot(nvtx::kDomainCreateW, domain_create_w),
+      slot(nvtx::kDomainNameCategoryA, domain_name_category<char>),
+      slot(nvtx::kDomainNameCategoryW, domain_name_category<wchar_t>),
+      slot(nvtx::kDomainRegisterStringA, domain_register_string<char>),
+      slot(nvtx::kDomainRegisterStringW, domain_register_string<wchar_t>),
+      slot(nvtx::kDomainCreateA, create_domain<char>),
+      slot(nvtx::kDomainCreateW, create_domain<wchar_t>),
       slot(nvtx::kDomainDestroy, domain_destroy),
       slot(nvtx::kInitialize, initialize),
   };

@@ -3,15 +3,16 @@
 
 namespace profkit::tracer {
 
-WideText::WideText(const wchar_t* text, size_t length) {
+GivenText::GivenText(const wchar_t* text, size_t length) {
   if (text == nullptr) return;
   for (size_t i = 0; i < length && text[i] != L'\0'; ++i) {
-    if (size_ + 4 > kWideTextBytes) return;
+    if (size_ + 4 > kWideTextBytes) break;
     append(static_cast<unsigned long>(text[i]));
   }
+  view_ = {bytes_, size_};
 }
 
-void WideText::append(unsigned long character) {
+void GivenText::append(unsigned long character) {
   const bool is_surrogate = character >= 0xD800 && character <= 0xDFFF;
   if (character > 0x10FFFF || is_surrogate) character = 0xFFFD;
   const auto put = [this](unsigned long byte) { bytes_[size_++] = static_cast<char>(byte); };

@@ -1,5 +1,5 @@
-// Texts that programs give to NVTX and ITT: null pointers are empty, wide strings (calls that end in W)
-// become UTF-8.
+// Texts that programs give to NVTX and ITT, narrow or wide (calls that end in W): null pointers are empty,
+// wide strings become UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -7,23 +7,22 @@
 
 namespace profkit::tracer {
 
-inline std::string_view text_of(const char* text) { return text == nullptr ? "" : text; }
-
-// Names longer than this are cut at a whole character.
+// Wide names longer than this are cut at a whole character.
 constexpr size_t kWideTextBytes = 1024;
 
-class WideText {
+class GivenText {
  public:
-  // `length` in characters; without it the text ends at a zero. A null pointer is an empty text. What is no
-  // Unicode character becomes U+FFFD.
-  explicit WideText(const wchar_t* text, size_t length = static_cast<size_t>(-1));
-  std::string_view view() const { return {bytes_, size_}; }
+  explicit GivenText(const char* text) : view_(text == nullptr ? "" : text) {}
+  // `length` in characters; without it the text ends at a zero. What is no Unicode character becomes U+FFFD.
+  explicit GivenText(const wchar_t* text, size_t length = static_cast<size_t>(-1));
+  std::string_view view() const { return view_; }
 
  private:
   void append(unsigned long character);
 
   char bytes_[kWideTextBytes];
   size_t size_ = 0;
+  std::string_view view_;
 };
 
 }  // namespace profkit::tracer

@@ -82,7 +82,7 @@ enum class DefinitionKind : uint32_t { string = 1, domain = 2, category = 3, lab
 // Followed by `text_bytes` of UTF-8 padded with zeros to 8. Entries refer only to entries defined before
 // them.
 //   string:   text; id is a string id
-//   domain:   a = string id of its name, b = source (Source); id is a domain id. 0 is no domain.
+//   domain:   a = string id of its name, b = source (Source); id is a domain id. 0 means no domain.
 //   category: a = string id, b = domain id, c = the number the program gave it; id is a category id
 //   label:    what a range is called: a = string id, b = domain id, c = category id (0 none), d = ARGB colour
 //             (0 none), e = source (Source); id is a label id

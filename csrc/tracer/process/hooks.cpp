@@ -16,45 +16,27 @@
 #include "tracer/core/threads.h"
 #include "tracer/process/fatal_signals.h"
 
+// Older C libraries have it, but do not declare it.
+PROFKIT_EXPORT int execveat(int, const char*, char* const[], char* const[], int) noexcept;
+
 namespace profkit::tracer {
 namespace {
 
-using Execve = int (*)(const char*, char* const*, char* const*);
-using Execv = int (*)(const char*, char* const*);
-using Fexecve = int (*)(int, char* const*, char* const*);
-using Execveat = int (*)(int, const char*, char* const*, char* const*, int);
-using Exit = void (*)(int);
-using Daemon = int (*)(int, int);
+#define PROFKIT_NEXT(name) \
+  decltype(&::name) name = reinterpret_cast<decltype(&::name)>(dlsym(RTLD_NEXT, #name))
 
 // Found when the library is loaded: looking up is not safe in a child of vfork().
 struct Next {
-  Execve execve;
-  Execve execvpe;
-  Execv execv;
-  Execv execvp;
-  Fexecve fexecve;
-  Execveat execveat;
-  Exit exit_now;
-  Exit quick_exit;
-  Daemon daemon;
+  PROFKIT_NEXT(execve);
+  PROFKIT_NEXT(execvpe);
+  PROFKIT_NEXT(execv);
+  PROFKIT_NEXT(execvp);
+  PROFKIT_NEXT(fexecve);
+  PROFKIT_NEXT(execveat);
+  PROFKIT_NEXT(_exit);
+  PROFKIT_NEXT(quick_exit);
+  PROFKIT_NEXT(daemon);
 } next;
-
-template <class Function>
-void find_next(Function& function, const char* name) {
-  function = reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
-}
-
-void find_all_next() {
-  find_next(next.execve, "execve");
-  find_next(next.execvpe, "execvpe");
-  find_next(next.execv, "execv");
-  find_next(next.execvp, "execvp");
-  find_next(next.fexecve, "fexecve");
-  find_next(next.execveat, "execveat");
-  find_next(next.exit_now, "_exit");
-  find_next(next.quick_exit, "quick_exit");
-  find_next(next.daemon, "daemon");
-}
 
 // The path with which this library is loaded; found when it is loaded, like the functions.
 const char* own_path = nullptr;
@@ -145,7 +127,6 @@ void complain(const char* why) { std::fprintf(stderr, "profkit: this process is 
 __attribute__((constructor)) void load() {
   RecordingPause quiet;
   const int saved_errno = errno;
-  find_all_next();
   own_path = library_path();
   const char* const path = std::getenv("PROFKIT_TRACE_FILE");
   if (path != nullptr && *path != '\0') {
@@ -248,7 +229,7 @@ PROFKIT_EXPORT int execle(const char* path, const char* first, ...) noexcept {
 
 PROFKIT_EXPORT void _exit(int status) {
   profkit::tracer::finish_process();
-  if (next.exit_now != nullptr) next.exit_now(status);
+  if (next._exit != nullptr) next._exit(status);
   for (;;) syscall(SYS_exit_group, status);
 }
 

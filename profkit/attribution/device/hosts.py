@@ -10,8 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
-from profkit.attribution.tree import innermost_pieces, is_in_tree, own_times
-from profkit.capture.schema import NONE, Calls, Capture, Column, Ranges
+from profkit.attribution.tree import innermost_pieces, own_times
+from profkit.capture.nesting import interval_at, rows_by_thread
+from profkit.capture.schema import NONE, Calls, Capture, Column, Ranges, taken
 
 CODE, CALL, WAIT = 0, 1, 2
 """A thread runs its own code, is inside a CUDA call, or inside one that waits for the device."""
@@ -39,21 +40,18 @@ class TimeLine:
 
 
 class Hosts:
-    """The threads of a trace."""
-
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
         self._lines: dict[int, TimeLine] = {}
 
     def line(self, thread: int) -> TimeLine:
-        """The time line of a thread, made when it is first asked for."""
+        """The time line of a thread, built on first use."""
         if thread not in self._lines:
             self._lines[thread] = self._line(thread)
         return self._lines[thread]
 
     @cached_property
     def own_ns(self) -> Column:
-        """Time of every range without the ranges inside it."""
         return own_times(self._capture)
 
     def spans(self) -> list[tuple[int, int, int]]:
@@ -66,14 +64,16 @@ class Hosts:
 
     @cached_property
     def _rows_of_threads(self) -> dict[int, Column]:
-        """Ranges of the tree, by thread."""
-        rows = np.flatnonzero(is_in_tree(self._capture))
-        threads, begins = np.unique(self._capture.ranges.thread[rows], return_index=True)
-        return dict(zip(threads.tolist(), np.split(rows, begins[1:])))
+        return rows_by_thread(self._capture.ranges)
+
+    @cached_property
+    def _calls_of_threads(self) -> dict[int, Column]:
+        order = np.argsort(self._capture.calls.thread, kind="stable")
+        threads, begins = np.unique(self._capture.calls.thread[order], return_index=True)
+        return dict(zip(threads.tolist(), np.split(order, begins[1:])))
 
     @cached_property
     def _call_states(self) -> Column:
-        """State of a thread inside each call."""
         waits = np.array([bool(_WAITING.search(name)) for name in self._capture.strings], bool)
         names = self._capture.calls.name
         return np.where(waits[names], WAIT, CALL) if len(names) else np.zeros(0, np.int64)
@@ -81,7 +81,7 @@ class Hosts:
     def _line(self, thread: int) -> TimeLine:
         ranges, calls = self._capture.ranges, self._capture.calls
         of_ranges = _pieces(ranges, self._rows_of_threads.get(thread, np.zeros(0, np.int64)))
-        of_calls = _pieces(calls, np.flatnonzero(calls.thread == thread))
+        of_calls = _pieces(calls, self._calls_of_threads.get(thread, np.zeros(0, np.int64)))
         begins = np.unique(np.concatenate([*of_ranges[:2], *of_calls[:2]]))
         call = _covering(of_calls, begins)
         states = np.full(len(begins), CODE)
@@ -91,15 +91,10 @@ class Hosts:
 
 
 def _pieces(table: Ranges | Calls, rows: Column) -> tuple[Column, Column, Column]:
-    """The pieces in which each of these rows is the innermost one."""
     return innermost_pieces(rows, table.start_ns[rows], table.end_ns[rows])
 
 
 def _covering(pieces: tuple[Column, Column, Column], moments: Column) -> Column:
     """The row whose piece holds each moment."""
     begins, ends, rows = pieces
-    if not len(begins):
-        return np.full(len(moments), NONE, np.int64)
-    place = np.searchsorted(begins, moments, "right") - 1
-    inside = (place >= 0) & (moments < ends[np.maximum(place, 0)])
-    return np.where(inside, rows[np.maximum(place, 0)], NONE)
+    return taken(rows, interval_at(begins, ends, moments))

@@ -1,6 +1,6 @@
-"""Every nanosecond of every GPU, and whose it is: a Capture in, segments out that fill each GPU's wall clock.
+"""The owner of every nanosecond of every GPU: a Capture in, segments out that fill each GPU's wall clock.
 
-A GPU computes, copies, or is idle; while it is idle, the thread that launches its next work tells why.
+A GPU computes, copies, or is idle; while it is idle, the state of the thread that launches its next work is the reason.
 docs/device-traces.md has the rules in words.
 """
 
@@ -16,15 +16,16 @@ import numpy as np
 from profkit.attribution.device.hosts import CALL, CODE, WAIT, Hosts
 from profkit.attribution.kernels.names import KernelName, parse_kernel
 from profkit.capture.schema import NONE, ActivityKind, Capture, Column
+from profkit.capture.trace_tables import mapped
 
 
 class DevicePart(IntEnum):
-    """What a piece of a GPU's time went into. Up to COPY it works."""
+    """The parts of a GPU's time; up to COPY it is busy."""
 
     KERNEL = 0
     AUXILIARY = 1  # a library's kernel beside the one that computes: layout, padding, tables, partial sums
     COPY = 2  # copies and sets
-    QUEUE = 3  # idle, although the launch of the next work was over: latency, or it waits for another stream
+    QUEUE = 3  # idle, although the launch of the next work has returned: latency, or it waits for another stream
     DISPATCH = 4  # idle; the launching thread runs code of a range
     CALL = 5  # idle; it is inside a CUDA call, that of the launch among them
     SYNC = 6  # idle; it is inside a call that waits for the device
@@ -34,7 +35,7 @@ class DevicePart(IntEnum):
 
 BUSY = (DevicePart.KERNEL, DevicePart.AUXILIARY, DevicePart.COPY)
 PART_FIELDS = {part: f"{part.name.lower()}_ns" for part in DevicePart}
-"""Under these names a table has them; rows have those up to SYNC, the others are never theirs."""
+"""Their names in a table; rows have those up to SYNC, the others belong to no row."""
 _OF_STATE = {CODE: DevicePart.DISPATCH, CALL: DevicePart.CALL, WAIT: DevicePart.SYNC}
 Piece = tuple[int, int, int, int, int]  # start, end, part, activity, range
 
@@ -46,7 +47,7 @@ class Lanes:
     start_ns: Column
     end_ns: Column
     part: Column
-    activity: Column  # of busy segments: the row that owns it; of QUEUE: the one that is waited for
+    activity: Column  # of busy segments: the row that owns it; of QUEUE: the one that is awaited
     range: Column  # where it was launched, or where the host is; NONE: in none
     lane: Column  # the GPU; in a trace without GPU work: the thread
     wall_ns: int  # of all lanes together
@@ -55,7 +56,6 @@ class Lanes:
 
     @property
     def duration_ns(self) -> Column:
-        """Length of each segment."""
         durations: Column = self.end_ns - self.start_ns
         return durations
 
@@ -86,23 +86,21 @@ def lanes_of(capture: Capture, hosts: Hosts) -> Lanes:
 
 
 def activity_parts(capture: Capture) -> Column:
-    """KERNEL, AUXILIARY or COPY for every activity; the kernel's name tells what is auxiliary."""
-    is_auxiliary = _told_by_name(capture, lambda kernel: kernel.is_auxiliary)
+    """KERNEL, AUXILIARY or COPY for every activity; by the kernel's name."""
+    is_auxiliary = _answers_by_name(capture, lambda kernel: kernel.is_auxiliary)
     is_kernel = capture.activities.kind == ActivityKind.KERNEL
     return np.where(is_kernel, np.where(is_auxiliary, DevicePart.AUXILIARY, DevicePart.KERNEL), DevicePart.COPY)
 
 
 def _ranks(capture: Capture, parts: Column) -> Column:
-    """Who owns an overlap: the lowest. Collectives spin while they wait for others, so what computes beside them is
-    before them; what they own is the communication that nothing hides."""
-    is_communication = _told_by_name(capture, lambda kernel: kernel.family == "communication")
+    """The lowest rank owns an overlap. Collectives spin while they wait for others, so kernels that compute have
+    a lower rank; collectives own only the communication that is not hidden."""
+    is_communication = _answers_by_name(capture, lambda kernel: kernel.family == "communication")
     return np.where(is_communication & (parts == DevicePart.KERNEL), 2 * DevicePart.AUXILIARY + 1, 2 * parts)
 
 
-def _told_by_name(capture: Capture, question: Callable[[KernelName], bool]) -> Column:
-    names, inverse = np.unique(capture.activities.name, return_inverse=True)
-    answers: Column = np.array([question(parse_kernel(capture.text(name))) for name in names.tolist()], bool)[inverse]
-    return answers
+def _answers_by_name(capture: Capture, question: Callable[[KernelName], bool]) -> Column:
+    return mapped(capture.activities.name, lambda name: question(parse_kernel(capture.text(name)))).astype(bool)
 
 
 def _device_pieces(capture: Capture, hosts: Hosts, rows: Column, parts: Column, ranks: Column) -> Iterator[Piece]:
@@ -147,7 +145,7 @@ def _gap(capture: Capture, hosts: Hosts, start_ns: int, end_ns: int, following: 
 
 
 def _tail(capture: Capture, hosts: Hosts, start_ns: int, end_ns: int, last: int) -> Iterator[Piece]:
-    """Idle time after the last activity: told by the thread that launched it."""
+    """Idle time after the last activity: by the state of the thread that launched it."""
     call = int(capture.activities.call[last]) if last != NONE else NONE
     if call != NONE:
         yield from _host_pieces(hosts, int(capture.calls.thread[call]), start_ns, end_ns)

@@ -12,10 +12,10 @@ from profkit.capture.schema import HOST_MEMORY, NONE, Capture
 
 
 @dataclass(frozen=True)
-class DeviceMemory:
+class GroupMemory:
     """What the ranges of each row themselves allocated; frees count for the row that allocated."""
 
-    columns: Mapping[str, list[int]]  # live_bytes: not given back when the trace ended
+    columns: Mapping[str, list[int]]  # live_bytes: not freed when the trace ended
     total_calls: int
     total_bytes: int
     unattributed_bytes: int  # allocated in no row
@@ -24,64 +24,43 @@ class DeviceMemory:
     lost_frees: int  # an address was allocated again although its free was not recorded
 
 
-def device_memory(capture: Capture, groups: Groups) -> DeviceMemory | None:
-    """None where no allocation was recorded, or the rows are not ranges."""
-    if groups.of_range is None:
-        return None
+def device_memory(capture: Capture, groups: Groups) -> GroupMemory | None:
+    """Follows every address from its allocation to its free; None where none was recorded, or rows are not ranges."""
     memory = capture.memory_events
     rows = np.flatnonzero(~np.isin(memory.kind, HOST_MEMORY))
-    return _Account(groups).of(capture, rows) if len(rows) else None
-
-
-class _Account:
-    """Follows every address from its allocation to its free."""
-
-    def __init__(self, groups: Groups) -> None:
-        self._of_range = groups.of_range.tolist() if groups.of_range is not None else []
-        # The last entry is that of no row: NONE is its index as well.
-        self._calls, self._bytes, self._live, self._peaks = ([0] * (len(groups.names) + 1) for _ in range(4))
-        self._all_live = self._all_peak = self._lost = self._unknown = 0
-        self._held: dict[tuple[int, int, int], tuple[int, int]] = {}  # process, device, address: size and row
-
-    def of(self, capture: Capture, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> DeviceMemory:
-        memory = capture.memory_events
-        columns = (memory[name][rows].tolist() for name in ("process", "device", "address", "bytes", "range"))
-        for process, device, address, size, place in zip(*columns):
-            where = (process, device, address)
-            if size < 0:
-                self._unknown += not self._give_back(where)
-            else:
-                self._lost += self._give_back(where)
-                self._allocate(where, size, self._of_range[place] if place != NONE else NONE)
-        return DeviceMemory(
-            columns={
-                "alloc_calls": self._calls[:-1],
-                "own_alloc_bytes": self._bytes[:-1],
-                "live_bytes": self._live[:-1],
-                "peak_bytes": self._peaks[:-1],
-            },
-            total_calls=sum(self._calls),
-            total_bytes=sum(self._bytes),
-            unattributed_bytes=self._bytes[-1],
-            peak_bytes=self._all_peak,
-            unknown_frees=self._unknown,
-            lost_frees=self._lost,
-        )
-
-    def _allocate(self, where: tuple[int, int, int], size: int, row: int) -> None:
-        self._held[where] = (size, row)
-        self._calls[row] += 1
-        self._bytes[row] += size
-        self._live[row] += size
-        self._peaks[row] = max(self._peaks[row], self._live[row])
-        self._all_live += size
-        self._all_peak = max(self._all_peak, self._all_live)
-
-    def _give_back(self, where: tuple[int, int, int]) -> bool:
-        """Whether something was held there."""
-        if where not in self._held:
-            return False
-        size, row = self._held.pop(where)
-        self._live[row] -= size
-        self._all_live -= size
-        return True
+    if groups.of_range is None or not len(rows):
+        return None
+    of_range = groups.of_range.tolist()
+    # The last entry is that of no row: NONE is its index as well.
+    calls, requested, live, peaks = ([0] * (len(groups) + 1) for _ in range(4))
+    all_live = all_peak = lost = unknown = 0
+    held: dict[tuple[int, int, int], tuple[int, int]] = {}  # by process, device and address: size and row
+    columns = (memory[name][rows].tolist() for name in ("process", "device", "address", "bytes", "range"))
+    for process, device, address, size, place in zip(*columns):
+        where = (process, device, address)
+        if where in held:
+            freed, row = held.pop(where)
+            live[row] -= freed
+            all_live -= freed
+            lost += size >= 0
+        elif size < 0:
+            unknown += 1
+        if size >= 0:
+            row = of_range[place] if place != NONE else NONE
+            held[where] = (size, row)
+            calls[row] += 1
+            requested[row] += size
+            live[row] += size
+            peaks[row] = max(peaks[row], live[row])
+            all_live += size
+            all_peak = max(all_peak, all_live)
+    sums = {"alloc_calls": calls, "own_alloc_bytes": requested, "live_bytes": live, "peak_bytes": peaks}
+    return GroupMemory(
+        columns={name: column[:-1] for name, column in sums.items()},
+        total_calls=sum(calls),
+        total_bytes=sum(requested),
+        unattributed_bytes=requested[-1],
+        peak_bytes=all_peak,
+        unknown_frees=unknown,
+        lost_frees=lost,
+    )

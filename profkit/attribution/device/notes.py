@@ -1,11 +1,11 @@
-"""What a reader of a GPU trace's table must know besides its numbers: a trace and its segments in, sentences out."""
+"""The notes below a GPU trace's table: a trace and its segments in, sentences out."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from profkit.attribution.account import DeviceShares
-from profkit.attribution.device.memory import DeviceMemory
+from profkit.attribution.device.memory import GroupMemory
 from profkit.attribution.grouping import BATCHED, Groups
 from profkit.capture.schema import NONE, Capture
 
@@ -19,15 +19,14 @@ def notes_of(shares: DeviceShares, groups: Groups, by: str) -> tuple[str, ...]:
         return ("no GPU activity was recorded: all times are of the host's threads",)
     notes = []
     activities = capture.activities
-    count = len(activities.call)
+    durations = activities.end_ns - activities.start_ns
     lost = activities.call == NONE
     if lost.any():
-        lost_ns = int((activities.end_ns - activities.start_ns)[lost].sum())
+        lost_ns = int(durations[lost].sum())
         notes.append(
-            f"{np.count_nonzero(lost):,} of {count:,} kernels and copies ({lost_ns / 1e6:.3f} ms) have no recorded "
+            f"{np.count_nonzero(lost):,} of {len(lost):,} kernels and copies ({lost_ns / 1e6:.3f} ms) have no recorded "
             "launch: it came before the recording, or was not recorded, so no operator can be named"
         )
-    durations = activities.end_ns - activities.start_ns
     busy_ns = int(shares.ns[shares.activity != NONE].sum())
     hidden_ns = int(durations.sum()) - busy_ns
     if hidden_ns:
@@ -35,7 +34,8 @@ def notes_of(shares: DeviceShares, groups: Groups, by: str) -> tuple[str, ...]:
     failed = (capture.calls.return_code != NONE) & (capture.calls.return_code != 0)
     if failed.any():
         notes.append(f"{np.count_nonzero(failed):,} CUDA calls returned an error code")
-    early = _early(capture)
+    known = activities.call != NONE
+    early = np.count_nonzero(activities.start_ns[known] < capture.calls.start_ns[activities.call[known]])
     if early:
         notes.append(f"{early:,} kernels or copies begin before their launch: the clocks of host and GPU differ")
     if by == "gemm" and groups.names:
@@ -43,7 +43,7 @@ def notes_of(shares: DeviceShares, groups: Groups, by: str) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def memory_notes(capture: Capture, memory: DeviceMemory | None) -> list[str]:
+def memory_notes(capture: Capture, memory: GroupMemory | None) -> list[str]:
     """What the columns of memory leave out."""
     notes = _pool_notes(capture)
     if memory is None:
@@ -51,16 +51,16 @@ def memory_notes(capture: Capture, memory: DeviceMemory | None) -> list[str]:
     if memory.unknown_frees:
         notes.append(f"{memory.unknown_frees:,} frees are of GPU memory that was allocated before the recording")
     if memory.lost_frees:
-        notes.append(f"{memory.lost_frees:,} allocations were never given back, yet their addresses were used again")
+        notes.append(f"{memory.lost_frees:,} allocations were never freed, yet their addresses were used again")
     peaks = capture.facts.get("allocator_peak_bytes")
-    for device, told in peaks.items() if isinstance(peaks, dict) else ():
-        kinds = [f"{size / 2**20:,.1f} MiB {kind}" for kind, size in told.items()]
+    for device, sizes in peaks.items() if isinstance(peaks, dict) else ():
+        kinds = [f"{size / 2**20:,.1f} MiB {kind}" for kind, size in sizes.items()]
         notes.append(f"GPU {device}: the allocator held at most {' and '.join(kinds)}, earlier allocations included")
     return notes
 
 
 def _pool_notes(capture: Capture) -> list[str]:
-    """Pools keep memory that allocations have given back: it is the device's that is gone, and no allocation's."""
+    """Pools keep memory after its allocations are freed: it is then used on the device, but by no allocation."""
     notes = []
     pools = sorted(capture.facts.get("memory_pools", ()), key=lambda pool: -int(pool["reserved_peak_bytes"]))
     for pool in pools[:_LARGEST_POOLS]:
@@ -89,9 +89,3 @@ def _products(capture: Capture, groups: Groups) -> str:
     ]
     share = 100.0 * int(durations[mine].sum()) / max(1, int(durations.sum()))
     return f"matrix products take {share:.1f}% of GPU time: {' and '.join(parts)}"
-
-
-def _early(capture: Capture) -> int:
-    known = capture.activities.call != NONE
-    begins = capture.calls.start_ns[capture.activities.call[known]]
-    return int(np.count_nonzero(capture.activities.start_ns[known] < begins))

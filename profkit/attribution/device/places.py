@@ -1,4 +1,4 @@
-"""Where the ranges of a capture stand in the network: a capture in, layer and phase of every range out."""
+"""Which part of the network a range belongs to: a capture in, layer and phase of every range out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RangePlaces:
     texts: tuple[str, ...]
     layer: Column
     phase: Column
-    parent: Column  # the enclosing range; of a backward operator that lies in none its forward operator
+    parent: Column  # the enclosing range; of a backward operator without one, its forward operator
 
 
 def places_of(capture: Capture) -> RangePlaces:
@@ -45,7 +45,7 @@ def places_of(capture: Capture) -> RangePlaces:
     forward_of = _forward_operators(capture, order, of_row, names)
     layers, phases = [NONE] * len(ranges), [NONE] * len(ranges)
     columns = (column[order].tolist() for column in (ranges.level, of_row, ranges.layer, ranges.phase, ranges.parent))
-    # In order of time over all threads: what a range is told by stands before it.
+    # In order of time over all threads: a range follows the ranges that determine its layer and phase.
     for row, level, title, layer, phase, parent in zip(order.tolist(), *columns):
         if layer == NONE and level == Level.LAYER:
             layer = title_of[title]  # noqa: PLW2901 - what the source leaves open is found here
@@ -55,10 +55,10 @@ def places_of(capture: Capture) -> RangePlaces:
         if layer == NONE and parent != NONE:
             layer = layers[parent]  # noqa: PLW2901
         if phase == NONE:
-            told = _phase_by_name(level, names[title])
-            if not told and row in forward_of and forward == NONE:
-                told = FORWARD
-            phase = texts.setdefault(told, len(texts)) if told else NONE  # noqa: PLW2901
+            named = _phase_by_name(level, names[title])
+            if not named and row in forward_of and forward == NONE:
+                named = FORWARD
+            phase = texts.setdefault(named, len(texts)) if named else NONE  # noqa: PLW2901
         if phase == NONE and parent != NONE:
             phase = phases[parent]  # noqa: PLW2901
         layers[row], phases[row] = layer, phase
@@ -81,7 +81,7 @@ def _forward_operators(capture: Capture, order: Column, of_row: Column, names: S
     """Of each backward range its forward one, and NONE for each such forward range.
 
     Operators without a gradient have the number of the next one that has: the last of a number is the one meant. Where
-    the source does not tell the forward thread, it is that of any thread of the process.
+    the source does not record the forward thread, it is that of any thread of the process.
     """
     ranges = capture.ranges
     numbered = order[ranges.sequence[order] != NONE]
@@ -98,9 +98,9 @@ def _forward_operators(capture: Capture, order: Column, of_row: Column, names: S
         if not is_backward[title]:
             by_thread[thread, sequence] = by_process[process, sequence] = row
             continue
-        known = (
-            by_process.get((process, sequence)) if forward_thread == NONE else by_thread.get((forward_thread, sequence))
-        )
-        if known is not None:
-            found[row] = known
+        forward = by_thread.get((forward_thread, sequence))
+        if forward_thread == NONE:
+            forward = by_process.get((process, sequence))
+        if forward is not None:
+            found[row] = forward
     return found | dict.fromkeys(found.values(), NONE)

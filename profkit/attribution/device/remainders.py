@@ -65,11 +65,7 @@ def _work(capture: Capture, groups: Groups, by: str) -> dict[str, list[int]]:
 
 def _of_work(capture: Capture, groups: Groups, by: str, part: int, activity: int) -> str:
     if groups.of_range is None:
-        return (
-            f"other {_WORK[DevicePart.KERNEL]}"
-            if by == "gemm" and part == DevicePart.KERNEL
-            else _WORK[DevicePart(part)]
-        )
+        return "other kernels" if by == "gemm" and part == DevicePart.KERNEL else _WORK[DevicePart(part)]
     if capture.activities.range[activity] != NONE:
         return f"launched in no {by}"
     return NO_LAUNCH if capture.activities.call[activity] == NONE else NO_RANGE

@@ -10,14 +10,14 @@ import numpy as np
 
 from profkit.attribution.account import DeviceShares
 from profkit.attribution.device.lanes import DevicePart
-from profkit.attribution.device.memory import DeviceMemory, device_memory
+from profkit.attribution.device.memory import GroupMemory, device_memory
 from profkit.attribution.device.notes import memory_notes, notes_of
 from profkit.attribution.device.remainders import remainders_of
 from profkit.attribution.grouping import Groups
 from profkit.attribution.tree import is_in_tree
 from profkit.attribution.usage import Remainder, largest_first
-from profkit.capture.nesting import time_order
-from profkit.capture.schema import NONE, ActivityKind, Capture, Column, Level
+from profkit.capture.nesting import climbed, time_order
+from profkit.capture.schema import NONE, ActivityKind, Column, Level
 
 
 class DeviceSums:
@@ -47,7 +47,6 @@ class DeviceSums:
         return self._summed(self._of_activity, np.ones(len(self._of_activity), np.int64))
 
     def duration(self, name: str) -> Sequence[int | None]:
-        """One of `durations`."""
         return self.durations[name]
 
     @cached_property
@@ -81,7 +80,7 @@ class DeviceSums:
             return self.launches(name)
         counted = of_range != NONE
         if not self.groups.is_nested:
-            counted &= self._tree.is_outermost
+            counted &= self._is_outermost
         if self.groups.is_call is not None:
             counted &= self.groups.is_call
         return self._summed(np.where(counted, of_range, NONE), np.ones(len(of_range), np.int64))
@@ -101,23 +100,20 @@ class DeviceSums:
         return self._inclusive(place[place != NONE], self._took[place != NONE])
 
     def host(self, _: str) -> list[int] | None:
-        """Time on the host without the ranges inside."""
         of_range = self.groups.of_range
         return None if of_range is None else self._summed(of_range, self.shares.hosts.own_ns)
 
     def host_inclusive(self, _: str) -> list[int] | None:
-        """Time on the host with the ranges inside."""
         if self.groups.of_range is None:
             return None
         own = self.shares.hosts.own_ns
         return self._inclusive(np.arange(len(own)), own)
 
     def bytes(self, name: str) -> list[int] | None:
-        """What the ranges of a group themselves allocated."""
         return self.memory.columns[name] if self.memory else None
 
     @cached_property
-    def memory(self) -> DeviceMemory | None:
+    def memory(self) -> GroupMemory | None:
         """None where none was recorded, or the rows are not ranges."""
         return device_memory(self.shares.capture, self.groups)
 
@@ -127,23 +123,34 @@ class DeviceSums:
         took: Column = activities.end_ns - activities.start_ns
         return took
 
-    @cached_property
-    def _tree(self) -> _RangeTree:
-        assert self.groups.of_range is not None
-        return _RangeTree(self.shares.capture, self.groups.parent, self.groups.of_range)
+    @property
+    def _parent(self) -> Column:
+        return self.shares.capture.ranges.parent if self.groups.parent is None else self.groups.parent
 
-    def _inclusive(self, ranges: Column, values: Column) -> list[int]:
-        """Sums of what belongs to ranges, with those inside."""
-        own = np.zeros(len(self.shares.capture.ranges), np.int64)
-        np.add.at(own, ranges, values)
-        tree = self._tree
-        return self._summed(np.where(tree.is_outermost, tree.group, NONE), tree.inclusive(own))
+    @cached_property
+    def _is_outermost(self) -> Column:
+        """Ranges that are not nested in another of the same group."""
+        group = self.groups.of_range
+        assert group is not None
+        outermost: Column = climbed(self._parent, self._parent, lambda row: group[row] != group) == NONE
+        return outermost
+
+    def _inclusive(self, rows: Column, values: Column) -> list[int]:
+        """Sums over ranges with everything inside; nested ranges of the same group count once."""
+        assert self.groups.of_range is not None
+        ranges = self.shares.capture.ranges
+        own = np.zeros(len(ranges), np.int64)
+        np.add.at(own, rows, values)
+        sums = own.tolist()
+        # In order of time a child follows its parent, even on another thread.
+        backward = time_order(ranges.start_ns, ranges.end_ns)[::-1]
+        for row, above in zip(backward.tolist(), self._parent[backward].tolist()):
+            if above != NONE:
+                sums[above] += sums[row]
+        return self._summed(np.where(self._is_outermost, self.groups.of_range, NONE), np.array(sums, np.int64))
 
     def _summed(self, groups: Column, values: Column) -> list[int]:
-        sums = np.zeros(self._count, np.int64)
-        known = groups != NONE
-        np.add.at(sums, groups[known], values[known])
-        totals: list[int] = sums.tolist()
+        totals: list[int] = self.groups.sums(groups, values).tolist()
         return totals
 
     def order(self, columns: Mapping[str, Sequence[Any]]) -> list[int]:
@@ -152,11 +159,15 @@ class DeviceSums:
         return [row for row in order if columns["calls"][row] or columns["exclusive_ns"][row]]
 
     def whole(self) -> dict[str, Any]:
-        """What a Usage says besides its rows."""
+        """The fields of a Usage other than its rows."""
         shares, capture, memory = self.shares, self.shares.capture, self.memory
         parts = {f"{name}_ns": time_ns for name, time_ns in shares.by_part().items()}
         totals: dict[str, Any] = {"device_ns": int(self._took.sum()), "peak_bytes": None, **parts}
         remainders = remainders_of(shares, self.groups, self.owner, self.by)
+        if memory and memory.unattributed_bytes:
+            # In no part of the clock.
+            stray = Remainder(f"allocated in no {self.by}", {"own_alloc_bytes": memory.unattributed_bytes})
+            remainders = (*remainders, stray)
         if memory:
             totals |= {"alloc_calls": memory.total_calls, "peak_bytes": memory.peak_bytes}
             totals |= dict.fromkeys(("alloc_bytes", "own_alloc_bytes"), memory.total_bytes)
@@ -165,48 +176,13 @@ class DeviceSums:
             "elapsed_ns": capture.duration_ns,
             "threads": len(capture.threads),
             "dropped": capture.losses.device,
-            "remainders": (*remainders, *_stray_memory(memory, self.by)),
+            "remainders": remainders,
             "totals": totals,
             "devices": shares.lanes.lanes if shares.lanes.is_of_devices else 0,
             "parts": parts,
             "notes": (*notes_of(shares, self.groups, self.by), *memory_notes(capture, memory)),
             "subject": _subject(shares),
         }
-
-
-class _RangeTree:
-    """Ranges in ranges, for sums of a row with everything inside; what lies in a range of the same row counts once."""
-
-    def __init__(self, capture: Capture, parent: Column | None, group: Column) -> None:
-        ranges = capture.ranges
-        parent = ranges.parent if parent is None else parent
-        self._parent = parent
-        self.group = group
-        # In order of time a child stands after its parent, also one that is on another thread.
-        self._order = time_order(ranges.start_ns, ranges.end_ns)
-        above = parent.copy()
-        is_inside = np.zeros(len(parent), bool)
-        while (above != NONE).any():
-            known = above != NONE
-            is_inside[known] |= group[above[known]] == group[known]
-            above[known] = parent[above[known]]
-        self.is_outermost = ~is_inside
-
-    def inclusive(self, own: Column) -> Column:
-        """Values of ranges with those of all ranges inside."""
-        sums = own.tolist()
-        backward = self._order[::-1]
-        for row, above in zip(backward.tolist(), self._parent[backward].tolist()):
-            if above != NONE:
-                sums[above] += sums[row]
-        return np.array(sums, np.int64)
-
-
-def _stray_memory(memory: DeviceMemory | None, by: str) -> list[Remainder]:
-    """Bytes that no row has, in no part of the clock."""
-    if memory is None or not memory.unattributed_bytes:
-        return []
-    return [Remainder(f"allocated in no {by}", {"own_alloc_bytes": memory.unattributed_bytes})]
 
 
 def _subject(shares: DeviceShares) -> dict[str, Any]:

@@ -8,8 +8,13 @@ from __future__ import annotations
 import re
 from re import Pattern
 
+
+def _compiled(*rows: tuple[str, str]) -> tuple[tuple[str, Pattern[str]], ...]:
+    return tuple((value, re.compile(pattern)) for value, pattern in rows)
+
+
 # Read on the path and the instantiation's names, without regard to case.
-_LIBRARIES: tuple[tuple[str, str], ...] = (
+LIBRARIES = _compiled(
     ("nccl", r"^nccl"),
     ("profkit", r"^profkit(?:::|_)"),
     ("caffe", r"^caffe(?:2)?::"),
@@ -36,23 +41,20 @@ _LIBRARIES: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 
 # Work that a library adds around the kernel that computes; the reason is what it is for.
-_AUXILIARY: tuple[tuple[str, str], ...] = (
+AUXILIARY = _compiled(
     ("layout", r"nchw2nhwc|nhwc2nchw|nchwtonhwc|nhwctonchw|transpose_readwrite|generictranspose|tensortransform"),
     ("layout", r"swapdimension|shuffleintensor3|^transpose_fusion|flip_filter|kern_?flip|transform_?layout|packinput"),
     ("layout", r"implicit_gemm_pack"),
     ("padding", r"padinput|^pad_|paddingkernel|zero_?pad"),
     ("workspace tables", r"compute\w*offsetskernel|compute_gemm_pointers|computeoffsets|offset_?table|setup_pointers"),
     ("workspace tables", r"batched_pointers"),
-    (
-        "split-k reduction",
-        r"splitkreduce|split_?k_?reduce|reduce_wgrad|reducesplitk|cutlass::reduction|reduce_split_?k",
-    ),
-    ("split-k reduction", r"_add_splits|_add_parts|split_k_sum|_execute_split_k_kernel"),
+    ("split-k reduction", r"splitkreduce|split_?k_?reduce|reduce_wgrad|reducesplitk|cutlass::reduction"),
+    ("split-k reduction", r"reduce_split_?k|_add_splits|_add_parts|split_k_sum|_execute_split_k_kernel"),
     ("output initialised", r"scalepackedtensor|beta_?scale"),
     ("epilogue", r"^epilogue::impl|^cublaslt::epilogue"),
 )
 
-_FAMILIES: tuple[tuple[str, str], ...] = (
+FAMILIES = _compiled(
     ("tables", r"compute\w*offsets|offset_?table|gemm_pointers|batched_pointers"),
     ("memset", r"^memset\b|^\[cuda memset"),
     ("copy", r"^memcpy\b|^\[cuda memcpy"),
@@ -86,24 +88,11 @@ _FAMILIES: tuple[tuple[str, str], ...] = (
     ("reduce", r"input_\w*fusion"),
 )  # fmt: skip
 
-_TENSOR_CORES = (
+TENSOR_CORES = re.compile(
     r"tensorop|wmma|wgmma|hmma|imma|tensor\d+x\d+x\d+|warpgroupsize|nvjet_[htbqo]|flash::|^(?:pytorch_)?flash_|"
     r"(?:^|_)[hsi]\d{3,6}(?:gemm|cudnn|fprop|dgrad|wgrad)|(?:^|_)[hsi]\d+x\d+x\d+gemm|tensor_core"
 )
 
-
-def _compiled(rows: tuple[tuple[str, str], ...]) -> tuple[tuple[str, Pattern[str]], ...]:
-    return tuple((value, re.compile(pattern)) for value, pattern in rows)
-
-
-LIBRARIES = _compiled(_LIBRARIES)
-FAMILIES = _compiled(_FAMILIES)
-AUXILIARY = _compiled(_AUXILIARY)
-TENSOR_CORES = re.compile(_TENSOR_CORES)
-
-FORWARD = re.compile(r"fprop|forward|_relu_|conv\w*_fw|_fwd|implicit_convolve|precomputed_convolve")
-INPUT_GRADIENT = re.compile(r"dgrad|backward_?data|bwd_?data|conv\w*backward_?input|winogradbackward|input_gradient")
-WEIGHT_GRADIENT = re.compile(r"wgrad|backward_?filter|bwd_?filter|conv\w*backward_?weight|weight_gradient|gemm_weights")
 BATCHED = re.compile(r"batched|batch_?gemm|_bmm|strided_?batch|gemmbatch")
 
 

@@ -25,7 +25,7 @@ _WRAPPERS = frozenset({
     "ReduceOp", "func_wrapper_t", "uniform_and_transform", "normal_and_transform", "distribution_nullary_kernel",
     "Kernel", "Kernel2", "device_kernel", "_kernel_agent", "opmath_gpu_kernel_with_scalars",
 })  # fmt: skip
-# Types of operands and of bookkeeping: they do not tell kernels of one purpose apart.
+# Types of operands and of bookkeeping: they do not distinguish kernels of one purpose.
 _BORING = frozenset({
     "float", "double", "int", "long", "bool", "char", "short", "unsigned", "void", "signed", "const", "half", "Half",
     "__half", "BFloat16", "__nv_bfloat16", "float2", "complex", "int64_t", "int32_t", "Array", "array", "OpaqueType",
@@ -37,30 +37,27 @@ _BORING = frozenset({
 
 @dataclass(frozen=True)
 class NameText:
-    """A name taken apart."""
-
     path: str  # namespaces and function, without template arguments, return type and parameters
     arguments: tuple[str, ...]  # template arguments of the last part that has some
 
     @property
     def function(self) -> str:
-        """The last part of the path; of a lambda's call operator, the function that it stands in."""
+        """The last part of the path; of a lambda's call operator, the enclosing function."""
         parts = [part for part in self.path.split("::") if part and part != _CALL]
         return parts[-1] if parts else ""
 
 
 def split_name(name: str) -> NameText:
-    """Path and template arguments of any name."""
     text = name.strip()
     if text.startswith("_Z"):
         return NameText(_mangled_path(text), ())
     for spelling in ("(anonymous namespace)::", "<unnamed>::", "_GLOBAL__N__"):
         text = text.replace(spelling, "")
-    text = text.replace("operator ()", "operator()").replace("operator()", _CALL)  # its brackets are no parameters
+    text = text.replace("operator ()", "operator()").replace("operator()", _CALL)  # its brackets are not parameters
     pieces: list[str] = []
     depth = position = group_start = 0
     group = ""
-    is_group = False
+    is_group = has_words = False
     for found in _BRACKET.finditer(text):
         bracket = found.group()
         if bracket == "->":
@@ -68,7 +65,8 @@ def split_name(name: str) -> NameText:
         if bracket in _OPENING:
             if depth == 0:
                 pieces.append(text[position : found.start()])
-                if bracket == "(" and "".join(pieces).strip():
+                has_words = has_words or bool(pieces[-1].strip())
+                if bracket == "(" and has_words:
                     break
                 is_group = bracket == "<"
                 group_start = found.end()

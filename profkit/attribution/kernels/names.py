@@ -1,4 +1,4 @@
-"""What a kernel's name tells: library, family, tile, transposes, number formats. A name goes in, KernelName comes out.
+"""What a kernel's name says: library, family, tile, transposes, number formats. A name goes in, KernelName comes out.
 
 A name is a hint of its author, not a measurement: what it does not say is empty or False here, never guessed.
 docs/kernel-names.md explains the columns.
@@ -15,28 +15,27 @@ from profkit.attribution.kernels import name_rules as rules
 from profkit.attribution.kernels.name_text import NameText, eigen_operation, inner_functions, split_name
 
 UNKNOWN = "unknown"
+_LONGEST_READ = 1 << 15  # of a name: templates in templates have some ten thousand characters
 _READ_LENGTH = 2000  # of a path: the longest one of the libraries has 170 characters
 _SHORT_LENGTH = 96
 _PRODUCTS = frozenset({"gemm", "gemv", "conv", "winograd", "fft"})
 
-_CARRIERS = frozenset({"Kernel", "Kernel2", "device_kernel"})  # named by what they are instantiated with
+_CARRIERS = frozenset({"Kernel", "Kernel2", "device_kernel"})  # named by their template argument
 # They say nothing without their path.
 _GENERIC = frozenset({"kernel", "Kernel", "Kernel2", "globalKernel", "device_kernel"})
 
 _TILE = re.compile(r"tilesize(\d+x\d+)|_mt(\d+x\d+)|(?:^|_)(\d{2,4}x\d{1,4})(?:x\d+)?(?=_|$)|(?<=[a-z])(\dx\d)(?=_|$)")
 _TRANSPOSES = re.compile(r"(?:^|_)([nt][nt])(?:[nt]|_n|_t)?(?=_|$)")
 _SMALL_TRANSPOSES = re.compile(r"gemmsn_([nt][nt])_")
-_ARCH = re.compile(r"(?:^|_|::)(kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell|sm_?\d{2,3}a?)(?=_|$)")
-_CUTLASS_ARCH = re.compile(r"cutlass_(\d{2,3})_")
 
 _FORMAT = r"tf32|bf16|f16|f32|f64|e4m3|e5m2|i8|s8|u8|i32|s32"
-_XMMA_FORMATS = re.compile(rf"_((?:{_FORMAT}))(?:{_FORMAT})*_(?:{_FORMAT})+_({_FORMAT})(?=_)")
-_CUTLASS3_FORMATS = re.compile(rf"gemm_({_FORMAT})_(?:{_FORMAT})_({_FORMAT})_")
+_XMMA_FORMATS = re.compile(rf"_((?:{_FORMAT}))(?:{_FORMAT})*_(?:{_FORMAT})+_(?:{_FORMAT})(?=_)")
+_CUTLASS3_FORMATS = re.compile(rf"gemm_({_FORMAT})_(?:{_FORMAT})_(?:{_FORMAT})_")
 _TENSOR_FORMATS = re.compile(
     r"(?:(fp16|bf16|tf32|f16)_)?([hsi])\d{3,6}(?:gemm|cudnn|fprop|dgrad|wgrad)(?:_\w{0,40}?(tf32|bf16|f16|fp16)(?=_|$))?"
 )
 _LETTER_FORMATS = re.compile(r"(?:^|_)(?:g?([sdhczi]))(?:gemm|cudnn|gemv)(?!\w*_fp16)")
-_NVJET_FORMATS = re.compile(r"^nvjet_(?:sm\d+_)?(?:q?([hstdq]))([sdh])")
+_NVJET_FORMATS = re.compile(r"^nvjet_(?:sm\d+_)?(?:q?([hstdq]))[sdh]")
 _COLLECTIVE_FORMAT = re.compile(r"_(f16|f32|f64|bf16|i8|i32|i64|u8|float|half|double)(?=_|$)")
 _CAST = re.compile(r"\((?:unsigned )?(?:int|long|bool|char|short)\)(?=-?\d|true|false)")
 _OPERAND = re.compile(
@@ -44,7 +43,6 @@ _OPERAND = re.compile(
     r"unsigned char|c10::complex<float>|OpaqueType|cutlass::\w+_t)\b"
 )
 _FORMAT_OF_LETTER = {"s": "f32", "d": "f64", "h": "f16", "c": "c64", "z": "c128", "i": "i8", "t": "bf16", "q": "e4m3"}
-_ACCUMULATOR_OF_LETTER = {"s": "f32", "h": "f16", "i": "i32", "d": "f64"}
 _FORMAT_OF_TYPE = {
     "float": "f32", "double": "f64", "c10::Half": "f16", "at::Half": "f16", "__half": "f16", "half": "f16",
     "c10::BFloat16": "bf16", "__nv_bfloat16": "bf16", "long": "i64", "long long": "i64", "int": "i32", "bool": "bool",
@@ -59,25 +57,20 @@ _VARIANT = re.compile(
 )
 _WORD = re.compile(r"\w+")
 _WORDS_READ = 200
-_LABEL_LENGTH = 40  # of what tells kernels of one short name apart
+_LABEL_LENGTH = 40  # of the part that distinguishes kernels with the same short name
 
 
 @dataclass(frozen=True)
 class KernelName:
-    """A kernel as its name describes it."""
-
     name: str
-    short: str  # fit for a table: no namespaces, no operand types, lambdas by the function that they stand in
+    short: str  # fit for a table: no namespaces, no operand types, lambdas by their enclosing function
     library: str
     family: str
     tile: str = ""  # 128x64: rows and columns of the output that a block makes
     transposes: str = ""  # nn, nt, tn, tt
     is_batched: bool = False
     dtype: str = ""
-    accumulator: str = ""
-    arch: str = ""  # maxwell, ampere, sm80: what the kernel was written for, not what it ran on
     uses_tensor_cores: bool = False
-    direction: str = ""  # of convolutions: forward, input-gradient, weight-gradient
     auxiliary: str = ""  # why it runs beside the kernel that computes; empty: it computes
 
     @property
@@ -88,7 +81,7 @@ class KernelName:
 
 def parse_kernel(name: str) -> KernelName:
     """Everything that the name says. Any text is accepted, in time that grows with its length."""
-    text = split_name(name)
+    text = split_name(name[:_LONGEST_READ])
     inner = _inner_names(name, text)
     path = (name if _is_copy_or_set(name) else text.path or name)[:_READ_LENGTH].lower()
     words = " ".join((path, *inner))[:_READ_LENGTH].lower()
@@ -98,7 +91,6 @@ def parse_kernel(name: str) -> KernelName:
     shown = label[:_READ_LENGTH].lower()
     family = rules.first_match(rules.FAMILIES, words, "other")
     is_product = family in _PRODUCTS
-    dtype, accumulator = _formats(shown, text)
     return KernelName(
         name=name,
         short=_short(name, label, inner),
@@ -107,11 +99,8 @@ def parse_kernel(name: str) -> KernelName:
         tile=_tile(shown) if is_product else "",
         transposes=_transposes(shown) if is_product else "",
         is_batched=family in ("gemm", "gemv") and bool(rules.BATCHED.search(words)),
-        dtype=dtype,
-        accumulator=accumulator,
-        arch=_arch(shown),
+        dtype=_format(shown, text),
         uses_tensor_cores=bool(rules.TENSOR_CORES.search(words)),
-        direction=_direction(words) if family in ("conv", "winograd") else "",
         auxiliary=rules.first_match(rules.AUXILIARY, words, ""),
     )
 
@@ -155,37 +144,20 @@ def _transposes(shown: str) -> str:
     return found.group(1) if found else ""
 
 
-def _arch(shown: str) -> str:
-    if found := _CUTLASS_ARCH.search(shown):
-        return f"sm{found.group(1)}"
-    found = _ARCH.search(shown)
-    return found.group(1).replace("_", "") if found else ""
-
-
-def _direction(words: str) -> str:
-    if rules.WEIGHT_GRADIENT.search(words):
-        return "weight-gradient"
-    if rules.INPUT_GRADIENT.search(words):
-        return "input-gradient"
-    return "forward" if rules.FORWARD.search(words) else ""
-
-
-def _formats(shown: str, text: NameText) -> tuple[str, str]:
-    """Format of the operands and of the sums, where the name has them."""
+def _format(shown: str, text: NameText) -> str:
+    """Of the operands, where the name has it."""
     if found := _CUTLASS3_FORMATS.search(shown) or _XMMA_FORMATS.search(shown):
-        return found.group(1), found.group(2)
+        return found.group(1)
     if found := _TENSOR_FORMATS.search(shown):
         operand = found.group(1) or found.group(3) or {"h": "f16", "i": "i8"}.get(found.group(2), "tf32")
-        return _FORMAT_OF_TYPE.get(operand, operand), _ACCUMULATOR_OF_LETTER[found.group(2)]
-    if found := _NVJET_FORMATS.search(shown):
-        return _FORMAT_OF_LETTER[found.group(1)], _ACCUMULATOR_OF_LETTER[found.group(2)]
+        return _FORMAT_OF_TYPE.get(operand, operand)
     if "sgemm_fp16" in shown:
-        return "f16", "f32"
-    if found := _LETTER_FORMATS.search(shown):
-        return _FORMAT_OF_LETTER[found.group(1)], ""
+        return "f16"
+    if found := _NVJET_FORMATS.search(shown) or _LETTER_FORMATS.search(shown):
+        return _FORMAT_OF_LETTER[found.group(1)]
     if shown.startswith("nccl") and (found := _COLLECTIVE_FORMAT.search(shown)):
-        return _FORMAT_OF_TYPE.get(found.group(1), found.group(1)), ""
-    return _operand_format(text), ""
+        return _FORMAT_OF_TYPE.get(found.group(1), found.group(1))
+    return _operand_format(text)
 
 
 def _operand_format(text: NameText) -> str:
@@ -215,7 +187,7 @@ def distinct_shorts(names: Sequence[str], shorts: Sequence[str | None]) -> tuple
 
 def _labels(names: Sequence[str]) -> list[str]:
     labels = [""] * len(names)
-    words = [_WORD.findall(name)[:_WORDS_READ] for name in names]
+    words = [_WORD.findall(name[:_LONGEST_READ])[:_WORDS_READ] for name in names]
     for column in zip_longest(*words, fillvalue=""):
         if len(set(column)) > 1:
             labels = [f"{label} {word}".strip() for label, word in zip(labels, column)]

@@ -15,17 +15,18 @@ import numpy as np
 
 from profkit import _core
 from profkit.attribution.kinds import KINDS, OTHER, kinds_of
+from profkit.capture.nesting import climbed
 from profkit.capture.run import Run
 from profkit.capture.schema import LAYER_KINDS, NONE, Capture, Column, Level, Ranges, Steps
 from profkit.errors import CaptureError
 
 DISPATCH, FRAMEWORK, IDLE = "dispatch", "framework", "idle"
 REMAINDERS = (DISPATCH, FRAMEWORK, IDLE)
-"""No operator ran: Python and binding code; the framework's own code; nothing at all, where a source can tell."""
+"""No operator ran: Python and binding code; the framework's own code; nothing at all, where a source shows it."""
 OBSERVES_IDLE = "observes_idle"
 """A fact of recordings in which an instant without any span means that nothing ran, not that Python did."""
 OBSERVES_DISPATCH = "observes_dispatch"
-"""A fact that is false where Python's code cannot be told from the framework's: all of it is called framework then."""
+"""A fact that is false where Python's code cannot be distinguished from the framework's: both are framework then."""
 NO_LAYER = ""
 LayerPhase = tuple[str, str]
 """Layer and phase."""
@@ -36,7 +37,7 @@ class Operators:
     """The spans of a recording with what attribution found; columns have one entry per span, in the same order."""
 
     capture: Capture
-    rows: Column  # int64: numbers of the spans that are operators or primitives and lie in a step
+    rows: Column  # int64: numbers of the spans that are operators or primitives in a step
     step: Column  # int32: the step each span counts in; NONE: none
     start_ns: Column  # int64, cut to the step
     end_ns: Column
@@ -54,12 +55,11 @@ class Operators:
 
     @property
     def steps(self) -> int:
-        """How many were recorded."""
         return len(self.capture.steps["start_ns"])
 
     @property
     def observed_remainders(self) -> tuple[str, ...]:
-        """Those that this source can tell apart; the others are part of dispatch, or of framework if that is none."""
+        """Those that this source can distinguish; the others are part of dispatch, or of framework without dispatch."""
         facts, has_runtime = self.capture.facts, bool((self.capture.ranges["level"] == Level.RUNTIME).any())
         sees_dispatch = bool(facts.get(OBSERVES_DISPATCH, True))
         observed = {
@@ -89,7 +89,7 @@ class Operators:
         return "" if number == NONE else self.capture.strings[number]
 
     def wall_by(self, *columns: str) -> dict[tuple[str, ...], Column]:
-        """Nanoseconds of every step by kind, layer, phase and type, whichever are asked for."""
+        """Nanoseconds of every step by kind, layer, phase and type, whichever are named."""
         keys = [getattr(self, column)[self.rows].astype(np.int64) for column in columns]
         groups, first, of_row = np.unique(np.stack(keys), axis=1, return_index=True, return_inverse=True)
         sums = np.zeros((groups.shape[1], self.steps), np.int64)
@@ -102,22 +102,11 @@ class Operators:
         return found
 
 
-def pass_of(run: Run, measure: str = "time") -> Capture:
-    """The pass that is good for a measure; CaptureError when there is none."""
-    capture = run.capture(measure)
-    if capture is None:
-        why = f": {run.status}, {run.reason}" if run.status != "ok" else ""
-        raise CaptureError(f"{run.framework} has no recording of {measure}{why}")
-    return capture
-
-
 def operators_of(run: Run, measure: str = "time") -> Operators:
-    """The operators of the pass that is good for a measure."""
-    return operators_in(pass_of(run, measure))
+    return operators_in(run.recorded(measure))
 
 
 def operators_in(capture: Capture) -> Operators:
-    """The operators of one pass."""
     spans, steps = capture.ranges, capture.steps
     is_operator = (spans["level"] == Level.OPERATOR) | (spans["level"] == Level.PRIMITIVE)
     step = _steps_of(spans, steps, is_operator)
@@ -194,17 +183,11 @@ def _remainders(shares: Mapping[str, Column], facts: Mapping[str, object]) -> di
 
 def _enclosing(parent: Column, is_wanted: Column) -> Column:
     """The nearest span above each one that is wanted."""
-    above: Column = parent.astype(np.int32)
-    for _ in range(len(above)):  # ends when nothing changes: at the depth of the nesting
-        is_passed = (above != NONE) & ~is_wanted[above]
-        if not is_passed.any():
-            break
-        above = np.where(is_passed, parent[above], above).astype(np.int32)
-    return above
+    return climbed(parent.astype(np.int32), parent, lambda row: ~is_wanted[row])
 
 
 def _with_parts(above: Column, spans: Ranges) -> Column:
-    """A primitive on another thread that has an owner is a part of this operator: no call of its own."""
+    """A primitive on another thread that has an owner is a part of this operator: not a separate call."""
     owner = spans["owner"]
     known = (owner >= 0) & (owner < len(owner))
     known &= spans["level"][np.where(known, owner, 0)] == Level.OPERATOR
@@ -220,13 +203,7 @@ def _inherited(values: Column, parent: Column) -> Column:
 
 def _from_operator(values: Column, above: Column, is_called: Column) -> Column:
     """Values of the operator in place of those of the primitives that it calls, at any depth."""
-    source = np.arange(len(values), dtype=np.int32)
-    for _ in range(len(values)):
-        is_inner = is_called[source]
-        if not is_inner.any():
-            break
-        source = np.where(is_inner, above[source], source).astype(np.int32)
-    taken: Column = values[source]
+    taken: Column = values[climbed(np.arange(len(values), dtype=np.int32), above, lambda row: is_called[row])]
     return taken
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from profkit.attribution.account import StepShares
 from profkit.attribution.grouping import Groups
-from profkit.attribution.networks.memory import OperatorBytes, operator_bytes
-from profkit.attribution.networks.operators import REMAINDERS
-from profkit.attribution.networks.pool import own_pool_ns
+from profkit.attribution.networks.operators import REMAINDERS, Operators
+from profkit.attribution.networks.pool import covered_ns, own_pool_ns
 from profkit.attribution.usage import Remainder, largest_first
-from profkit.capture.schema import NONE, Column
-
-NAMED_AT_MOST = 5
+from profkit.capture.nesting import climbed, interval_at
+from profkit.capture.schema import NONE, Column, MemoryKind
+from profkit.errors import listed
 
 
 class OperatorSums:
@@ -44,7 +42,6 @@ class OperatorSums:
         return [None if value == NONE else int(value) for value in result]
 
     def pool(self, _: str) -> list[int | None] | None:
-        """CPU time of helper threads."""
         return self._known(own_pool_ns(self._operators))
 
     def work(self, name: str) -> list[int | None] | None:
@@ -54,32 +51,14 @@ class OperatorSums:
 
     def calls(self, _: str) -> Column:
         """Those not nested inside another call of the same group."""
-        is_inner = np.zeros(len(self._rows), np.bool_)
-        above = self._operators.above[self._rows]
-        while (above != NONE).any():
-            is_inner |= (above != NONE) & (self._of_range[above] == self._of_row)
-            above = np.where(above != NONE, self._operators.above[above], NONE)
-        return np.bincount(self._of_row[~is_inner], minlength=self._count)
+        above = self._operators.above
+        same = climbed(above[self._rows], above, lambda row: self._of_range[row] != self._of_row)
+        return np.bincount(self._of_row[same == NONE], minlength=self._count)
 
     def inclusive(self, _: str) -> list[int]:
         """Union of the intervals of each group on each thread, summed over threads."""
-        thread = self.shares.capture.ranges.thread[self._rows]
-        start, end = self._operators.start_ns[self._rows], self._operators.end_ns[self._rows]
-        order = np.lexsort((start, thread, self._of_row))
-        result = [0] * self._count
-        last, reached = None, 0
-        columns = (self._of_row[order], thread[order], start[order], end[order])
-        for group, number, begin, finish in zip(*(column.tolist() for column in columns)):
-            if (group, number) != last:
-                last, reached = (group, number), begin
-            result[group] += max(0, finish - max(begin, reached))
-            reached = max(reached, finish)
-        return result
-
-    @cached_property
-    def memory(self) -> OperatorBytes | None:
-        """None where bytes were not recorded."""
-        return operator_bytes(self._operators)
+        columns = (self.shares.capture.ranges.thread, self._operators.start_ns, self._operators.end_ns)
+        return covered_ns(self._count, self._of_row, *(column[self._rows] for column in columns))
 
     def _known(self, values: Column | None) -> list[int | None] | None:
         """The sum of a value per range, None where nothing is known."""
@@ -89,29 +68,28 @@ class OperatorSums:
         return [int(total) if count else None for total, count in zip(self._sums(values), counts)]
 
     def _sums(self, values: Column) -> Column:
-        """Of a column of ranges, without what is not known."""
-        result = np.zeros(self._count, np.int64)
-        np.add.at(result, self._of_row, np.maximum(values[self._rows], 0))
-        return result
+        """Of a column of ranges, without unknown values."""
+        return self.groups.sums(self._of_row, np.maximum(values[self._rows], 0))
 
     def order(self, columns: Mapping[str, Sequence[Any]]) -> list[int]:
         """The largest own time first."""
         return largest_first(columns, "exclusive_ns")
 
     def whole(self) -> dict[str, Any]:
-        """What a Usage says besides its rows."""
-        operators, memory, parts = self._operators, self.memory, self.shares.by_part()
+        """The fields of a Usage other than its rows."""
+        operators, parts = self._operators, self.shares.by_part()
         observed = operators.observed_remainders
         times = {name: parts[name] if name in observed else None for name in REMAINDERS}
         values: dict[str, dict[str, Any]] = {
             name: {"inclusive_ns": time_ns, "exclusive_ns": time_ns} for name, time_ns in times.items()
         }
-        totals: dict[str, Any] = {"peak_bytes": memory.peak_bytes if memory else None}
-        if memory and memory.total_bytes is not None:
-            totals["requested_bytes"] = memory.total_bytes
-            if memory.unattributed_bytes:
-                # In which of them it was allocated is not known: it stands in the first.
-                values[REMAINDERS[0]]["requested_bytes"] = memory.unattributed_bytes
+        peak, requested = operators.capture.facts.get("peak_bytes"), _requested_bytes(operators)
+        totals: dict[str, Any] = {"peak_bytes": None if peak is None else int(peak)}
+        if requested:
+            totals["requested_bytes"], unattributed = requested
+            if unattributed:
+                # It is unknown in which of them it was allocated: it counts for the first.
+                values[REMAINDERS[0]]["requested_bytes"] = unattributed
         return {
             "wall_ns": self.shares.wall_ns,
             "elapsed_ns": self.shares.wall_ns,
@@ -141,7 +119,28 @@ class OperatorSums:
         return notes + [str(note) for note in operators.capture.facts.get("notes", ())]
 
 
-def listed(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
-    return ", ".join(names[:NAMED_AT_MOST]) + more
+def _requested_bytes(operators: Operators) -> tuple[int, int] | None:
+    """Of all steps of a pass; and of these the bytes allocated while no operator was open, where the source records it.
+
+    None when the source has no sizes of single operators.
+    """
+    ranges = operators.capture.ranges
+    requested, is_known = ranges.requested_bytes, ranges.requested_bytes != NONE
+    if not is_known.any():
+        return None
+    is_counted = np.zeros(len(ranges), np.bool_)
+    is_counted[operators.rows] = True
+    outside = requested[is_known & (operators.step != NONE) & ~is_counted]
+    unattributed = int(outside.sum()) + _outside_ranges(operators)
+    return int(requested[is_known & is_counted].sum()) + unattributed, unattributed
+
+
+def _outside_ranges(operators: Operators) -> int:
+    """Bytes that the framework's allocator gave in a step while no range at all was open."""
+    events, steps = operators.capture.memory_events, operators.capture.steps
+    if not len(events) or not len(steps):
+        return 0
+    is_stray = (events.range == NONE) & (events.bytes > 0) & (events.kind == MemoryKind.PAGEABLE)
+    times = events.time_ns[is_stray]
+    inside = interval_at(steps.start_ns, steps.end_ns, times) != NONE
+    return int(events.bytes[is_stray][inside].sum())

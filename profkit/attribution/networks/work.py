@@ -1,12 +1,11 @@
 """Flops and least bytes of a network's operators: what the formulas of a step say, given to the operators that did it.
 
-A formula speaks of a layer, a phase and a kind. Its work goes to the operators of this kind there; to those that have
+A formula is for a layer, a phase and a kind. Its work belongs to the operators of this kind there; to those that have
 it fused; or, when the framework hides it, to the largest of the layer. Several share it by their wall clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,14 +90,10 @@ def _given(parts: dict[str, StepWork], by_kind: dict[str, Column], operators: Op
 def _taker(kind: str, by_kind: dict[str, Column], operators: Operators) -> str:
     if kind in by_kind:
         return kind
-    fusing = [each for each, rows in by_kind.items() if kind in _all_kinds(rows, operators)]
+    fusing = [each for each, rows in by_kind.items() if any(kind in operators.kinds.get(int(row), ()) for row in rows)]
     # Moving numbers about is not what the formula means, unless nothing else is there.
     working = [each for each in by_kind if each not in AUXILIARY | {OTHER}]
     return max(fusing or working or by_kind, key=lambda each: int(operators.wall_ns[by_kind[each]].sum()))
-
-
-def _all_kinds(rows: Iterable[int], operators: Operators) -> set[str]:
-    return {kind for row in rows for kind in operators.kinds.get(int(row), ())}
 
 
 def _split(total: int, weights: Column) -> Column:

@@ -10,25 +10,22 @@ import codecs
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from profkit.capture.checked_json import DEEPEST, LONGEST, MOST_BRACKETS, checked, nothing_collected, whole_number
+from profkit.capture.importers.unzipping import Unzipped
 from profkit.errors import CaptureError
 
 CHUNK_BYTES = 1 << 20
+MOST_SHORT, SHORTEST = 100_000, 40
+"""Above this number of items, each must be this long: an event with a name and a time has 60 characters or more."""
+_LEAST_KEPT = 100
+"""Characters that a value beside the array counts for at least, with its key."""
 _SPACES = re.compile(r"[ \t\n\r]*")
 EXACT = json.JSONDecoder(parse_float=str, parse_constant=str, strict=False)
 """Numbers with a point stay text."""
 NUMBERS = json.JSONDecoder(parse_int=whole_number)
 """Numbers become numbers."""
-
-
-class ByteStream(Protocol):
-    """What bytes are read from."""
-
-    def read(self, count: int, /) -> bytes:
-        """At most so many bytes, and none only at the end."""
-        ...
 
 
 class DamagedError(CaptureError):
@@ -38,14 +35,16 @@ class DamagedError(CaptureError):
 class JsonStream:
     """Walks through the outermost object or array of a document; bytes that are no UTF-8 are replaced or refused."""
 
-    def __init__(self, file: ByteStream, decoder: json.JSONDecoder = EXACT, errors: str = "replace") -> None:
+    def __init__(self, file: Unzipped, decoder: json.JSONDecoder = EXACT, errors: str = "replace") -> None:
         self._file = file
         self._decoder = decoder
         self._decode = codecs.getincrementaldecoder("utf-8-sig")(errors)
         self._text = ""
         self._place = 0
         self._before = 0  # characters of the document before _text
+        self._kept = [0, 0]  # characters, and lists and objects, of values beside the array
         self._is_whole = False
+        self._brackets = 0  # lists and objects of all values so far
         self.has_array = False
         """Whether the array that was walked through is there; it may be empty."""
 
@@ -75,7 +74,7 @@ class JsonStream:
                 raise DamagedError(f"a key is not a string, at character {self._at():,}")
             self._expect(":")
             if key != array:
-                yield key, self._value()
+                yield key, self._beside()
             elif self._next_sign() == "[":
                 yield from self._items(array)
             else:
@@ -83,16 +82,30 @@ class JsonStream:
             if self._expect(",}") == "}":
                 return
 
+    def _beside(self) -> Any:
+        """A value beside the array: readers keep these, so that all together may be as large as one."""
+        begin, brackets = self._at(), self._brackets
+        value = self._value()
+        self._kept[0] += self._at() - begin + _LEAST_KEPT
+        self._kept[1] += self._brackets - brackets
+        if self._kept[0] > LONGEST or self._kept[1] > MOST_BRACKETS:
+            raise DamagedError(f"too much beside its events or cells, at character {self._at():,}")
+        return value
+
     def _items(self, name: str) -> Iterator[tuple[str, Any]]:
         self.has_array = True
         self._place += 1
         if self._next_sign() == "]":
             self._place += 1
             return
+        begin, count = self._at(), 0
         while True:
             yield name, self._value()
             if self._expect(",]") == "]":
                 return
+            count += 1
+            if count % MOST_SHORT == 0 and self._at() - begin < SHORTEST * count:
+                raise DamagedError(f"its {count:,} {name} are too short to be events")
 
     def _expect(self, signs: str) -> str:
         sign = self._next_sign()
@@ -163,8 +176,9 @@ class JsonStream:
     def _checked(self, value: Any, end: int) -> Any:
         """The value that ends there, without halves of characters; few values can have these, or be nested deep."""
         text, begin = self._text, self._place
-        is_deep = text.count("[", begin, end) + text.count("{", begin, end) > DEEPEST
-        if is_deep or text.find("\\u", begin, end) >= 0:
+        brackets = text.count("[", begin, end) + text.count("{", begin, end)
+        self._brackets += brackets
+        if brackets > DEEPEST or text.find("\\u", begin, end) >= 0:
             try:
                 value = checked(value)
             except ValueError as error:
@@ -201,7 +215,7 @@ def _reason(error: ValueError) -> str:
 
 
 def exact_ns(value: Any) -> int | None:
-    """Microseconds as they stand in the document (integer, or text such as 12.345) in nanoseconds; None: no number.
+    """Microseconds of the document (integer, or text such as 12.345) in nanoseconds; None: not a number.
 
     More than three decimals round to the nearest, halves up.
     """

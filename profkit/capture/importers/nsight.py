@@ -9,37 +9,23 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 
-from profkit.capture.cupti_numbers import name_of_copy
-from profkit.capture.importers.hook_layers import with_hook_layers
+from profkit.capture.cupti_numbers import DIRECTIONS, MEMORY_KINDS, name_of_copy, translated
 from profkit.capture.importers.nsight_database import NsightDatabase
 from profkit.capture.importers.nsight_ranges import read_ranges
+from profkit.capture.importers.range_levels import with_hook_layers
 from profkit.capture.schema import NONE, NSIGHT, ActivityKind, Capture, Column, CopyDirection, Device, MemoryKind
-from profkit.capture.trace_tables import LARGEST, LARGEST_SMALL, Strings, ThreadIds, linked_capture
-from profkit.errors import TraceError
+from profkit.capture.trace_tables import LARGEST, LARGEST_SMALL, Strings, ThreadIds, linked_capture, mapped, stacked
+from profkit.errors import TraceError, first_line
 
 _PROCESS_MASK = ~0xFFFFFF  # a globalTid without its thread is the globalPid
 _VERSION = re.compile(r"_v\d+$")
-_DIRECTIONS = {
-    **dict.fromkeys((1, 3, 11), CopyDirection.HOST_TO_DEVICE),
-    **dict.fromkeys((2, 4, 12), CopyDirection.DEVICE_TO_HOST),
-    **dict.fromkeys((5, 6, 7, 8, 13), CopyDirection.DEVICE_TO_DEVICE),
-    9: CopyDirection.HOST_TO_HOST,
-    10: CopyDirection.PEER_TO_PEER,
-}
-_MEMORY_KINDS = {
-    0: MemoryKind.PAGEABLE,
-    1: MemoryKind.PINNED,
-    2: MemoryKind.DEVICE,
-    3: MemoryKind.ARRAY,
-    4: MemoryKind.MANAGED,
-    5: MemoryKind.DEVICE,
-    6: MemoryKind.MANAGED,
-}
+_MEMORY_KINDS = {number - 1: kind for number, kind in MEMORY_KINDS.items()}  # CUPTI's number 0 is: not known
 _KERNEL = {
     "device": "deviceId", "context": "contextId", "stream": "streamId", "start_ns": "start", "end_ns": "end",
     "correlation": "correlationId", "graph_node": "graphNodeId", "process": "globalPid", "queued_ns": "queued",
@@ -59,16 +45,16 @@ def read_nsight(path: str | os.PathLike[str]) -> Capture:
     """The trace; TraceError when the file is not a trace, or holds nothing of the host or of a GPU."""
     name = os.fspath(path)
     try:
-        with NsightDatabase(name) as database:
+        with closing(NsightDatabase(name)) as database:
             return _Reader(name, database).read()
     except UnicodeDecodeError:
         # SQLite quotes damaged definitions in its messages, and Python cannot make a text of them.
         raise TraceError(f"{name} cannot be read as an export of Nsight Systems: its tables are damaged") from None
     except sqlite3.OperationalError as error:
-        reason = "its pages hold each other" if "interrupted" in str(error) else str(error)
+        reason = "its pages hold each other" if "interrupted" in str(error) else first_line(error)
         raise TraceError(f"{name} cannot be read as an export of Nsight Systems: {reason}") from None
     except sqlite3.Error as error:
-        raise TraceError(f"{name} cannot be read as an export of Nsight Systems: {error}") from None
+        raise TraceError(f"{name} cannot be read as an export of Nsight Systems: {first_line(error)}") from None
 
 
 class _Reader:
@@ -82,7 +68,7 @@ class _Reader:
         database = self._database
         if not database.is_nsight():
             raise TraceError(
-                f"{self._path} is an SQLite file, but no export of Nsight Systems: it has none of its tables. "
+                f"{self._path} is an SQLite file, but not an export of Nsight Systems: its tables are missing. "
                 "`nsys export --type sqlite report.nsys-rep` makes one"
             )
         calls = self._calls()
@@ -110,55 +96,44 @@ class _Reader:
         )
 
     def _threads_of(self, ids: Column) -> Column:
-        """Rows of the threads with these globalTids; the ids of process and thread lie in its lower 48 bits."""
-        known, inverse = np.unique(ids, return_inverse=True)
-        rows = [self._places.thread(each & _PROCESS_MASK, each) for each in known.tolist()]
-        return np.array(rows, np.int32)[inverse]
+        """Rows of the threads with these globalTids; the ids of process and thread are in its lower 48 bits."""
+        return mapped(ids, lambda each: self._places.thread(each & _PROCESS_MASK, each))
 
     def _processes_of(self, ids: Column) -> Column:
-        known, inverse = np.unique(ids, return_inverse=True)
-        rows = [NONE if each == NONE else self._places.process(each) for each in known.tolist()]
-        return np.array(rows, np.int32)[inverse]
+        return mapped(ids, lambda each: NONE if each == NONE else self._places.process(each))
 
     def _gpus_of(self, devices: Column, processes: Column) -> Column:
         """The machine's numbers of GPUs: CUDA counts those that a process may see (CUDA_VISIBLE_DEVICES)."""
-        told = self._database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
-        known = {(pid, device): gpu for pid, device, gpu in told if isinstance(gpu, int) and abs(gpu) <= LARGEST_SMALL}
+        rows = self._database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
+        known = {(pid, device): gpu for pid, device, gpu in rows if isinstance(gpu, int) and abs(gpu) <= LARGEST_SMALL}
         if not known:
             return devices
         pairs, place = np.unique(np.stack([_pid_of(processes), devices], axis=1), axis=0, return_inverse=True)
         gpus = [known.get((pid, device), device) for pid, device in pairs.tolist()]
         return np.array(gpus, np.int64)[place.reshape(-1)]
 
-    def _numbers_of(self, texts: Column, rename: Any = None) -> Column:
+    def _numbers_of(self, texts: Column, rename: Callable[[str], str] = str) -> Column:
         """Numbers of strings in place of the export's own."""
-        known, inverse = np.unique(texts, return_inverse=True)
-        found = [self._database.strings.get(each, f"(string {each})") for each in known.tolist()]
-        return np.array([self._strings.number(rename(text) if rename else text) for text in found], np.int32)[inverse]
+        known = self._database.strings
+        return mapped(texts, lambda each: self._strings.number(rename(known.get(each, f"(string {each})"))))
 
     def _calls(self) -> dict[str, Column]:
         wanted = {
             "start_ns": "start", "end_ns": "end", "thread": "globalTid", "correlation": "correlationId",
             "name": "nameId", "return_code": "returnValue",
         }  # fmt: skip
-        tables = [self._database.table(f"CUPTI_ACTIVITY_KIND_{kind}", wanted) for kind in ("RUNTIME", "DRIVER")]
-        calls = {name: np.concatenate([table[name] for table in tables]) for name in wanted}
+        kinds = ("RUNTIME", "DRIVER")
+        calls = stacked([self._database.table(f"CUPTI_ACTIVITY_KIND_{kind}", wanted) for kind in kinds])
         calls["name"] = self._numbers_of(calls["name"], lambda text: _VERSION.sub("", text))
-        names = self._strings.all()
-        calls["is_driver"] = np.array([_is_driver(names[each]) for each in calls["name"].tolist()], np.int8)
+        is_driver = [name.startswith("cu") and name[2:3].isupper() for name in self._strings.all()]
+        calls["is_driver"] = np.array([is_driver[each] for each in calls["name"].tolist()], np.int8)
         calls["thread"] = self._threads_of(calls["thread"])
         calls["process"] = self._places.processes_of_threads()[calls["thread"]]
         return calls
 
     def _activities(self) -> dict[str, Column]:
         nodes = [self._kernels(), self._copies(), self._sets()]
-        parts = [*nodes, self._graphs(nodes)]
-        names = list(dict.fromkeys(name for part in parts for name in part))
-        sizes = [len(part["start_ns"]) for part in parts]
-        activities = {
-            name: np.concatenate([part.get(name, np.full(size, NONE, np.int64)) for part, size in zip(parts, sizes)])
-            for name in names
-        }
+        activities = stacked([*nodes, self._graphs(nodes)])
         activities["device"] = self._gpus_of(activities["device"], activities["process"])
         activities["process"] = self._processes_of(activities["process"])
         return activities
@@ -177,12 +152,11 @@ class _Reader:
             "source_kind": "srcKind",
             "target_kind": "dstKind",
         }
-        table = self._database.table("CUPTI_ACTIVITY_KIND_MEMCPY", wanted)
-        peers = self._database.table("CUPTI_ACTIVITY_KIND_MEMCPY2", wanted)
-        table = {name: np.concatenate([table[name], peers[name]]) for name in table}
-        table["direction"] = _mapped(table["direction"], _DIRECTIONS, CopyDirection.OTHER)
+        kinds = ("MEMCPY", "MEMCPY2")
+        table = stacked([self._database.table(f"CUPTI_ACTIVITY_KIND_{kind}", wanted) for kind in kinds])
+        table["direction"] = translated(table["direction"], DIRECTIONS, CopyDirection.OTHER)
         for name in ("source_kind", "target_kind"):
-            table[name] = np.where(table[name] == NONE, NONE, _mapped(table[name], _MEMORY_KINDS, MemoryKind.OTHER))
+            table[name] = np.where(table[name] == NONE, NONE, translated(table[name], _MEMORY_KINDS, MemoryKind.OTHER))
         table["name"] = self._copy_names(
             ActivityKind.COPY, table["direction"], table["source_kind"], table["target_kind"]
         )
@@ -192,7 +166,7 @@ class _Reader:
         table = self._database.table(
             "CUPTI_ACTIVITY_KIND_MEMSET", _WHERE | {"bytes": "bytes", "target_kind": "memKind"}
         )
-        table["target_kind"] = _mapped(table["target_kind"], _MEMORY_KINDS, NONE)
+        table["target_kind"] = translated(table["target_kind"], _MEMORY_KINDS, NONE)
         unknown = np.full(len(table["start_ns"]), NONE)
         table["name"] = self._copy_names(ActivityKind.SET, unknown, unknown, table["target_kind"])
         return _of_kind(table, ActivityKind.SET)
@@ -231,7 +205,7 @@ class _Reader:
         table["bytes"] = self._signed_sizes(table, operation[known])
         has_size = table["bytes"] != 0
         table = {name: column[has_size] for name, column in table.items()}
-        table["kind"] = _mapped(table["kind"], _MEMORY_KINDS, MemoryKind.OTHER)
+        table["kind"] = translated(table["kind"], _MEMORY_KINDS, MemoryKind.OTHER)
         table["thread"] = self._threads_of(table["thread"])
         table["device"] = self._gpus_of(table["device"], table["process"])
         table["process"] = self._processes_of(table["process"])
@@ -239,7 +213,7 @@ class _Reader:
         return table
 
     def _signed_sizes(self, table: Mapping[str, Column], operation: Column) -> Column:
-        """Bytes, negative where given back; a free without a size has that of its allocation, 0 if that is unknown."""
+        """Bytes, negative where freed; a free without a size has that of its allocation, 0 if that is unknown."""
         sizes = np.zeros(len(operation), np.int64)
         held: dict[tuple[int, int], int] = {}
         for row in np.argsort(table["time_ns"], kind="stable").tolist():
@@ -288,12 +262,3 @@ def _pid_of(global_pid: Any) -> Any:
 
 def _of_kind(table: dict[str, Column], kind: ActivityKind) -> dict[str, Column]:
     return table | {"kind": np.full(len(table["start_ns"]), kind, np.int64)}
-
-
-def _mapped(column: Column, table: Mapping[int, int], otherwise: int) -> Column:
-    known, inverse = np.unique(column, return_inverse=True)
-    return np.array([table.get(each, otherwise) for each in known.tolist()], np.int64)[inverse]
-
-
-def _is_driver(name: str) -> bool:
-    return name.startswith("cu") and name[2:3].isupper()

@@ -8,7 +8,6 @@ import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
@@ -58,12 +57,7 @@ class NsightDatabase:
         self._connection.set_progress_handler(self._is_endless, _STEPS_AT_ONCE)
         self.warnings: list[str] = []
 
-    def __enter__(self) -> NsightDatabase:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._connection.close()
 
     def is_nsight(self) -> bool:
@@ -82,16 +76,18 @@ class NsightDatabase:
     def _columns(self) -> Mapping[str, frozenset[str]]:
         """Tables alone: a view is a question, and a virtual table a program."""
         found = self._ask("select name, sql from sqlite_master where type = 'table' limit 10000").fetchall()
-        plain = [str(name) for name, sql in found if _PLAIN_NAME.fullmatch(str(name)) and _is_plain_table(str(sql))]
+        plain = [
+            str(name)
+            for name, sql in found
+            if _PLAIN_NAME.fullmatch(str(name)) and str(sql).lstrip().lower().startswith("create table")
+        ]
         return {name: frozenset(str(row[1]) for row in self._ask(f"pragma table_info({name})")) for name in plain}
 
     @cached_property
     def strings(self) -> Mapping[int, str]:
-        """The export's texts by their numbers."""
         return {number: text for number, text in self.rows("StringIds", "id", "value") if isinstance(text, str)}
 
     def has(self, table: str, column: str) -> bool:
-        """Whether the table exists and has this column."""
         return column in self._columns.get(table, ())
 
     def rows(self, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
@@ -110,7 +106,7 @@ class NsightDatabase:
             f"""case {kind} when 'integer' then "{column}" when 'text' then substr("{column}", 1, {LONGEST_TEXT}) end"""
         )
 
-    def table(self, table: str, wanted: Mapping[str, str], where: str = "true", ends: bool = True) -> dict[str, Column]:
+    def table(self, table: str, wanted: Mapping[str, str], ends: bool = True) -> dict[str, Column]:
         """Columns of integers under the names of `wanted`; NONE for what is missing, null or no integer.
 
         Rows without a usable time (`start`, and with `ends` also `end`) are left out and counted.
@@ -119,12 +115,16 @@ class NsightDatabase:
             return {name: np.zeros(0, np.int64) for name in wanted}
         chosen = ", ".join(self._integer(table, column) for column in wanted.values())
         good = self._has_time(table, ends)
-        cursor = self._ask(f"select {chosen} from {table} where ({where}) and ({good})")
+        cursor = self._ask(f"select {chosen} from {table} where {good}")
         parts = [np.zeros((0, len(wanted)), np.int64)]
         while rows := cursor.fetchmany(_ROWS_AT_ONCE):
             parts.append(np.array(rows, np.int64))
         found = np.concatenate(parts)
-        self._count_lost(table, f"({where}) and not ({good})")
+        (lost,) = self._ask(f"select count(*) from {table} where not ({good})").fetchone()
+        if lost:
+            self.warnings.append(
+                f"{lost:,} records of {table} are left out: without a time, or with an end before the start"
+            )
         return {name: np.ascontiguousarray(found[:, number]) for number, name in enumerate(wanted)}
 
     def _integer(self, table: str, column: str) -> str:
@@ -138,13 +138,6 @@ class NsightDatabase:
         if ends:
             good += f""" and typeof("end") = 'integer' and "end" >= start and "end" / 2 < {LARGEST // 2}"""
         return good
-
-    def _count_lost(self, table: str, condition: str) -> None:
-        (lost,) = self._ask(f"select count(*) from {table} where {condition}").fetchone()
-        if lost:
-            self.warnings.append(
-                f"{lost:,} records of {table} are left out: without a time, or with an end before the start"
-            )
 
     def facts(self) -> dict[str, Any]:
         """Versions, and the window of an export that is part of a longer one."""
@@ -170,7 +163,3 @@ class NsightDatabase:
         lines = [f"Nsight Systems said: {' '.join(text.split())}" for text in dict.fromkeys(texts)]
         more = len(lines) - _DIAGNOSTICS_SHOWN
         return lines if more <= 0 else [*lines[:_DIAGNOSTICS_SHOWN], f"and {more:,} more messages of Nsight Systems"]
-
-
-def _is_plain_table(definition: str) -> bool:
-    return definition.lstrip().lower().startswith("create table")

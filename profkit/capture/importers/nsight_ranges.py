@@ -33,7 +33,7 @@ def read_ranges(
 
     Ranges that one thread begins and another ends belong to no thread: they are counted, and are in no table.
     """
-    table, texts = _read(database)
+    table, texts, domains = _read(database)
     crossing = (table["end_thread"] != NONE) & (table["end_thread"] != table["thread"])
     if crossing.any():
         database.warnings.append(
@@ -49,15 +49,18 @@ def read_ranges(
         database.warnings.append(
             f"{np.count_nonzero(open_ends):,} NVTX ranges have no end: they last to the last event"
         )
-    return _named(table, texts, _domains(database), strings, threads_of)
+    return _named(table, texts, domains, strings, threads_of)
 
 
-def _read(database: NsightDatabase) -> tuple[dict[str, Column], list[str]]:
+def _read(database: NsightDatabase) -> tuple[dict[str, Column], list[str], dict[int, str]]:
+    """Ranges, the text of each, and the names of domains."""
     if not database.has("NVTX_EVENTS", "start") or not database.has("NVTX_EVENTS", "eventType"):
-        return {name: np.zeros(0, np.int64) for name in _WANTED}, []
-    texts, rows, lost = [], [], 0
+        return {name: np.zeros(0, np.int64) for name in _WANTED}, [], {}
+    texts, rows, lost, domains = [], [], 0, {}
     wanted = ("start", "end", "globalTid", "endGlobalTid", "textId", "domainId", "eventType", "text")
     for start, last, thread, end_thread, text_id, domain, kind, text in database.rows("NVTX_EVENTS", *wanted):
+        if kind == _DOMAIN_TYPE:
+            domains[domain] = str(text) if text is not None else database.strings.get(text_id, "")
         if kind not in _RANGE_TYPES:
             continue
         end = NONE if last is None else last
@@ -73,15 +76,7 @@ def _read(database: NsightDatabase) -> tuple[dict[str, Column], list[str]]:
             f"{lost:,} NVTX ranges are left out: without a time or a thread, or with an end too early"
         )
     found = np.array(rows, np.int64).reshape(len(rows), len(_WANTED))
-    return {name: found[:, number] for number, name in enumerate(_WANTED)}, texts
-
-
-def _domains(database: NsightDatabase) -> dict[int, str]:
-    domains = {}
-    for kind, domain, text, text_id in database.rows("NVTX_EVENTS", "eventType", "domainId", "text", "textId"):
-        if kind == _DOMAIN_TYPE:
-            domains[domain] = str(text) if text is not None else database.strings.get(text_id, "")
-    return domains
+    return {name: found[:, number] for number, name in enumerate(_WANTED)}, texts, domains
 
 
 def _named(
@@ -91,9 +86,11 @@ def _named(
     strings: Strings,
     threads_of: Callable[[Column], Column],
 ) -> dict[str, Column]:
-    names, owners, shapes, sequences, levels = [], [], [], [], []
+    rows = []
+    # Each text once: a long one of the table of strings may be that of all rows.
+    matches = {text: _TORCH.match(text) or _TORCH_SEQUENCE.match(text) for text in dict.fromkeys(texts)}
     for text, domain in zip(texts, table["domain"].tolist()):
-        match = _TORCH.match(text) or _TORCH_SEQUENCE.match(text)
+        match = matches[text]
         owner = None if match else domains.get(domain)
         if match:
             name, sizes, sequence = match["name"], match["sizes"], match["seq"]
@@ -101,22 +98,18 @@ def _named(
         else:
             name, sizes, sequence = text, None, None
             level = level_of_annotation(name if owner is None else f"{owner}:{name}")
-        names.append(strings.number(name))
-        owners.append(NONE if owner is None else strings.number(owner))
-        shapes.append(strings.number(sizes) if sizes else NONE)
-        sequences.append(int(sequence) if sequence and len(sequence) < 19 else NONE)
-        levels.append(level)
-    ranges = {
-        "level": np.array(levels, np.int64),
-        "thread": threads_of(table["thread"]),
-        "start_ns": table["start_ns"],
-        "end_ns": table["end_ns"],
-        "name": np.array(names, np.int64),
-        "domain": np.array(owners, np.int64),
-        "shapes": np.array(shapes, np.int64),
-        "sequence": np.array(sequences, np.int64),
-    }
-    return _with_leaves(ranges)
+        row = (
+            level,
+            strings.number(name),
+            NONE if owner is None else strings.number(owner),
+            strings.number(sizes) if sizes else NONE,
+            int(sequence) if sequence and len(sequence) < 19 else NONE,
+        )
+        rows.append(row)
+    columns = np.array(rows, np.int64).reshape(len(rows), 5).T
+    times = {name: table[name] for name in ("start_ns", "end_ns")}
+    ranges = dict(zip(("level", "name", "domain", "shapes", "sequence"), columns))
+    return _with_leaves({**ranges, **times, "thread": threads_of(table["thread"])})
 
 
 def _with_leaves(ranges: dict[str, Column]) -> dict[str, Column]:

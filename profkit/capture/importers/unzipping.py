@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import BinaryIO
 
+from profkit.capture.checked_json import open_file
 from profkit.errors import CaptureError
 
 MAGIC = b"\x1f\x8b"
 MOST_TIMES, MOST_MORE = 100, 64 << 20
-"""What is packed unpacks to at most so many times its size and so many bytes more: traces pack to a tenth or less."""
+"""Compressed data may expand to this multiple of its size and these bytes more: traces compress to a tenth or less."""
 MOST_EMPTY = 1000
 """Streams without a byte in one file; each costs as much as one with many."""
 _PIECE_BYTES = 1 << 18
 
 
 def most_bytes(packed: int) -> int:
-    """To how many bytes so many packed ones may unpack; more are damage, or meant to fill the memory."""
+    """To how many bytes these compressed ones may expand; more are damage, or an attempt to fill the memory."""
     return MOST_TIMES * packed + MOST_MORE
 
 
 class Unzipped:
-    """A readable stream of the unpacked bytes; `trouble` is why the last read came too early, or empty."""
+    """A readable stream of a file's bytes, unpacked; `trouble` is the reason why the data ended early, or empty."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, is_packed: bool) -> None:
         self._file = file
+        self._is_packed = is_packed
         self._unpacker = zlib.decompressobj(wbits=31)
         self._packed = b""
         self._has_begun = False
@@ -35,7 +39,9 @@ class Unzipped:
         self.trouble = ""
 
     def read(self, count: int) -> bytes:
-        """At most so many bytes, and none only at the end or after trouble."""
+        """At most this number of bytes; none only at the end or after an error."""
+        if not self._is_packed:
+            return self._file.read(count)
         while not self.trouble:
             if not self._packed:
                 self._packed = self._file.read(_PIECE_BYTES)
@@ -44,7 +50,10 @@ class Unzipped:
                         self.trouble = "its gzip stream ends too early"
                     return b""
             if self._unpacker.eof:
-                # A file may be several streams, one after another.
+                # A file may be several streams, one after another, and padded with zeros.
+                self._packed = self._packed.lstrip(b"\0")
+                if not self._packed:
+                    continue
                 self._unpacker = zlib.decompressobj(wbits=31)
                 self._empty += 1
             self._has_begun = True
@@ -81,12 +90,14 @@ def _good_part(unpacker: zlib._Decompress, packed: bytes, count: int) -> bytes:
     return b"".join(parts)
 
 
-def open_unzipped(path: str | os.PathLike[str]) -> tuple[BinaryIO, Unzipped | BinaryIO]:
-    """The open file, to be closed, and the stream of its bytes; CaptureError when it cannot be opened."""
+@contextmanager
+def unzipped(path: str | os.PathLike[str]) -> Iterator[Unzipped]:
+    """The stream of a file, packed or not; CaptureError when it cannot be opened."""
     try:
-        file = open(path, "rb")  # noqa: SIM115 - the caller closes it
+        file = open_file(path)
         is_packed = file.read(len(MAGIC)) == MAGIC
         file.seek(0)
     except OSError as error:
         raise CaptureError(f"cannot read {os.fspath(path)}: {error.strerror or error}") from None
-    return file, Unzipped(file) if is_packed else file
+    with file:
+        yield Unzipped(file, is_packed)

@@ -103,7 +103,7 @@ class _TorchRanges:
             try:
                 self.enter()
             except Exception as error:
-                sys.stderr.write(f"profkit.trace: torch's operators of {thread.name} are not recorded: {error}\n")
+                sys.stderr.write(f"profkit.trace: torch's operators of {thread.name!r} are not recorded: {error!r}\n")
             try:
                 original(thread)
             finally:

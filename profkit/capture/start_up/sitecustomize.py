@@ -16,7 +16,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _complain(what: str, error: BaseException) -> None:
-    sys.stderr.write(f"profkit.trace: {what}: {type(error).__name__}: {error}\n")
+    sys.stderr.write(f"profkit.trace: {what}: {error!r}\n")
 
 
 def _hide_from_children() -> None:
@@ -63,7 +63,7 @@ class _Loader:
         return self._loader.create_module(spec)
 
     def exec_module(self, module: Any) -> None:
-        # Whoever asks the module later must find its true loader.
+        # Later users of the module must find its true loader.
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
         try:

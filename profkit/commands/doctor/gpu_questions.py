@@ -1,4 +1,4 @@
-"""Questions to NVIDIA's libraries, each in a process of its own: a driver may hang, or end the process that asks it.
+"""Questions to NVIDIA's libraries, each in a separate process: a driver may hang, or end the process that calls it.
 
 `python -m profkit.commands.doctor.gpu_questions driver libcuda.so.1` prints the answer as JSON; `answer_of` gives it to
 doctor.
@@ -28,12 +28,12 @@ def answer_of(question: str, *words: str, timeout_s: float = TIMEOUT_S) -> dict[
     except subprocess.TimeoutExpired:
         return {"trouble": f"no answer within {timeout_s:g} s"}
     if done.returncode < 0:
-        return {"trouble": f"the process that asked was ended by signal {-done.returncode}"}
+        return {"trouble": f"the querying process was ended by signal {-done.returncode}"}
     try:
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
         said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        return {"trouble": said[-1] if said else f"the process that asked ended with code {done.returncode}"}
+        return {"trouble": said[-1] if said else f"the querying process ended with code {done.returncode}"}
     return answer
 
 
@@ -111,7 +111,6 @@ _QUESTIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
 
 
 def main(words: Sequence[str]) -> int:
-    """Answer one question."""
     question, *rest = words
     sys.stdout.write(json.dumps(_QUESTIONS[question](*rest)) + "\n")
     return 0

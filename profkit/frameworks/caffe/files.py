@@ -13,16 +13,15 @@ import numpy as np
 
 from profkit.errors import UnsupportedError
 from profkit.frameworks.adapter import Array
-from profkit.frameworks.framework import symmetric_padding
-from profkit.ops.conv2d import Conv2d
-from profkit.ops.lrn import LocalResponseNorm
-from profkit.ops.matmul import MatMul
-from profkit.ops.networks.layer import IMAGES, Layer, Shape
+from profkit.frameworks.layouts import symmetric_padding
+from profkit.ops import Conv2d, LocalResponseNorm, MatMul, Pool2d
+from profkit.ops.networks.initialisers import Shape
+from profkit.ops.networks.layer import IMAGES, Layer
 from profkit.ops.networks.network import Network
-from profkit.ops.pool2d import MAX, Pool2d
+from profkit.ops.pool2d import MAX
 from profkit.ops.window import Window
 
-Value = int | float | bool | str
+FieldValue = int | float | bool | str
 # Messages of a layer: their field number in LayerParameter, and the numbers of their own fields.
 MESSAGES: Mapping[str, tuple[int, Mapping[str, int]]] = {
     "convolution_param": (
@@ -54,7 +53,7 @@ _VARINT, _BYTES, _FOUR_BYTES = 0, 2, 5
 
 @dataclass(frozen=True)
 class CaffeLayer:
-    """One layer as Caffe counts them: a ReLU is one of its own."""
+    """One layer as Caffe counts them: a ReLU is a separate layer."""
 
     name: str
     type: str
@@ -62,7 +61,7 @@ class CaffeLayer:
     top: str
     message: str = ""
     """Which of MESSAGES its values belong to."""
-    values: Mapping[str, Value] = field(default_factory=dict)
+    values: Mapping[str, FieldValue] = field(default_factory=dict)
     blobs: Sequence[Array] = ()
     pads: Mapping[str, int] = field(default_factory=dict)
     """Padding that differs between two sides: OpenCV reads it from a block that Caffe itself does not know."""
@@ -96,7 +95,6 @@ def refusal(network: Network) -> str:
 
 
 def prototxt(name: str, input_shape: Shape, layers: Sequence[CaffeLayer]) -> str:
-    """The architecture."""
     dimensions = " ".join(f"dim: {extent}" for extent in input_shape)
     lines = [
         f'name: "{name}"',
@@ -120,37 +118,32 @@ def caffemodel(name: str, layers: Sequence[CaffeLayer]) -> bytes:
 def _layer(layer: Layer, bottom: str, weights: Mapping[str, Array]) -> CaffeLayer:
     spec = layer.spec
     blobs = [weights[name] for name in layer.parameter_shapes()]
+    values: dict[str, FieldValue]
+    pads: dict[str, int] = {}
     if isinstance(spec, Conv2d):
-        values, pads = _convolution(layer.name, spec)
-        return CaffeLayer(
-            layer.name, "Convolution", bottom, layer.name, "convolution_param", values, blobs, pads, layer.name
-        )
-    if isinstance(spec, MatMul):
-        values = {"num_output": spec.n, "bias_term": True}
+        kind, message, (values, pads) = "Convolution", "convolution_param", _convolution(layer.name, spec)
+    elif isinstance(spec, MatMul):
+        kind, message, values = "InnerProduct", "inner_product_param", {"num_output": spec.n, "bias_term": True}
         blobs[0] = np.ascontiguousarray(blobs[0].T)  # Caffe has the outputs first
-        return CaffeLayer(
-            layer.name, "InnerProduct", bottom, layer.name, "inner_product_param", values, blobs, layer=layer.name
-        )
-    if isinstance(spec, Pool2d):
+    elif isinstance(spec, Pool2d):
         if spec.mode != MAX:
             raise UnsupportedError(f"{layer.name}: averages of windows that reach over the border differ in Caffe")
-        values, pads = _pooling(spec.window)
-        return CaffeLayer(
-            layer.name, "Pooling", bottom, layer.name, "pooling_param", values, pads=pads, layer=layer.name
-        )
-    if isinstance(spec, LocalResponseNorm):
+        kind, message, (values, pads) = "Pooling", "pooling_param", _pooling(spec.window)
+    elif isinstance(spec, LocalResponseNorm):
         if spec.size % 2 == 0:
             raise UnsupportedError(f"{layer.name}: Caffe normalises over an odd number of channels, not {spec.size}")
+        kind, message = "LRN", "lrn_param"
         values = {"local_size": spec.size, "alpha": spec.alpha, "beta": spec.beta, "k": spec.k}
-        return CaffeLayer(layer.name, "LRN", bottom, layer.name, "lrn_param", values, layer=layer.name)
-    raise UnsupportedError(f"{layer.name}: Caffe has no {layer.kind}")
+    else:
+        raise UnsupportedError(f"{layer.name}: Caffe has no {layer.kind}")
+    return CaffeLayer(layer.name, kind, bottom, layer.name, message, values, blobs, pads, layer.name)
 
 
-def _convolution(name: str, spec: Conv2d) -> tuple[dict[str, Value], dict[str, int]]:
+def _convolution(name: str, spec: Conv2d) -> tuple[dict[str, FieldValue], dict[str, int]]:
     window = spec.window
     if window.dilation[0] != window.dilation[1]:
         raise UnsupportedError(f"{name}: dilation {window.dilation[0]}x{window.dilation[1]} differs between two sides")
-    values: dict[str, Value] = {"num_output": spec.out_channels, "bias_term": True, "group": spec.groups}
+    values: dict[str, FieldValue] = {"num_output": spec.out_channels, "bias_term": True, "group": spec.groups}
     values.update(_sides(window), dilation=window.dilation[0])
     pad = symmetric_padding(window)
     if pad is None:
@@ -158,9 +151,9 @@ def _convolution(name: str, spec: Conv2d) -> tuple[dict[str, Value], dict[str, i
     return {**values, "pad_h": pad[0], "pad_w": pad[1]}, {}
 
 
-def _pooling(window: Window) -> tuple[dict[str, Value], dict[str, int]]:
+def _pooling(window: Window) -> tuple[dict[str, FieldValue], dict[str, int]]:
     """Caffe rounds the number of windows up and leaves out a last one that would see padding only."""
-    values: dict[str, Value] = {"pool": "MAX", **_sides(window)}
+    values: dict[str, FieldValue] = {"pool": "MAX", **_sides(window)}
     top, _, left, _ = window.pads
     counts = []
     for extent, kernel, stride, pad in zip(window.size, window.kernel, window.stride, (top, left)):
@@ -183,31 +176,24 @@ def _pads(window: Window) -> dict[str, int]:
     return {"pad_t": top, "pad_b": bottom, "pad_l": left, "pad_r": right}
 
 
-def _block(name: str, values: Mapping[str, Value]) -> str:
-    words = " ".join(f"{key}: {_word(value)}" for key, value in values.items())
-    return f"{name} {{ {words} }}"
-
-
-def _word(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _block(name: str, values: Mapping[str, FieldValue]) -> str:
+    words = ((key, str(value).lower() if isinstance(value, bool) else value) for key, value in values.items())
+    return f"{name} {{ {' '.join(f'{key}: {word}' for key, word in words)} }}"
 
 
 def _layer_bytes(layer: CaffeLayer) -> bytes:
     parts = [_text(1, layer.name), _text(2, layer.type), _text(3, layer.bottom), _text(4, layer.top)]
-    parts += [_message(7, _blob_bytes(blob)) for blob in layer.blobs]
+    for blob in layer.blobs:  # a BlobProto: its shape, and its numbers in one piece
+        shape = b"".join(_varint(extent) for extent in blob.shape)
+        numbers = _message(5, np.ascontiguousarray(blob, "<f4").tobytes())
+        parts.append(_message(7, _message(7, _message(1, shape)) + numbers))
     if layer.message:
         number, fields = MESSAGES[layer.message]
         parts.append(_message(number, b"".join(_value(fields[name], value) for name, value in layer.values.items())))
     return b"".join(parts)
 
 
-def _blob_bytes(blob: Array) -> bytes:
-    """A BlobProto: its shape, and its numbers in one piece."""
-    shape = b"".join(_varint(extent) for extent in blob.shape)
-    return _message(7, _message(1, shape)) + _message(5, np.ascontiguousarray(blob, "<f4").tobytes())
-
-
-def _value(number: int, value: Value) -> bytes:
+def _value(number: int, value: FieldValue) -> bytes:
     if isinstance(value, float):
         return _varint(number << 3 | _FOUR_BYTES) + struct.pack("<f", value)
     return _varint(number << 3 | _VARINT) + _varint(WORDS[value] if isinstance(value, str) else int(value))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from profkit.errors import UnavailableError, UnsupportedError
+from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import Array, Availability
 from profkit.frameworks.caffe.files import CaffeLayer, caffe_layers, caffemodel, prototxt, refusal
 from profkit.frameworks.environments import availability
+from profkit.frameworks.lazy import cv2
 from profkit.frameworks.networks.contract import BuiltNetwork, NetworkBuilder, NetworkConditions
 from profkit.ops.networks.network import Network
 
@@ -25,13 +25,13 @@ class CaffeBuilder(NetworkBuilder):
 
     name = "caffe"
     modes = ("graph",)
+    optimizers = ()
 
     def is_available(self) -> Availability:
         """Its environment, or an OpenCV beside profkit that still reads Caffe's files."""
         return availability("caffe", below=FIRST_WITHOUT_CAFFE)
 
     def supports(self, network: Network, conditions: NetworkConditions) -> str:
-        """Inference, where Caffe's layers can express the network."""
         return NO_TRAINING if conditions.is_training else refusal(network)
 
     def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
@@ -39,8 +39,6 @@ class CaffeBuilder(NetworkBuilder):
         return {"OPENCV_OPENCL_RUNTIME": "disabled"}
 
     def start(self, conditions: NetworkConditions) -> dict[str, str]:
-        """Import OpenCV."""
-        cv2 = importlib.import_module("cv2")
         if not hasattr(cv2.dnn, "readNetFromCaffe"):
             raise UnavailableError(f"OpenCV {cv2.__version__} no longer reads Caffe's files: it must be below 5")
         cv2.setNumThreads(conditions.threads)
@@ -55,15 +53,15 @@ class CaffeBuilder(NetworkBuilder):
         }
 
     def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltNetwork:
-        """The two files in memory, read by OpenCV."""
         return CaffeModel(network, weights)
 
 
-class CaffeModel:
-    """A BuiltNetwork; the source reads `net` and `layers`."""
+class CaffeModel(BuiltNetwork):
+    """The source reads `net` and `layers`."""
+
+    no_training = NO_TRAINING
 
     def __init__(self, network: Network, weights: Mapping[str, Array]) -> None:
-        cv2 = importlib.import_module("cv2")
         self.model = self
         self.layers: Sequence[CaffeLayer] = caffe_layers(network, weights)
         self.input_shape = network.input_shape()
@@ -76,37 +74,27 @@ class CaffeModel:
         self._current: Any = None
         self.notes = _notes(self.layers)
 
-    def put(self, images: Array, labels: Array) -> Array:
+    def put(self, images: Array, labels: Array, masks: Mapping[str, Array] | None = None) -> Array:
         """A contiguous array; OpenCV copies it when the batch changes."""
         return np.ascontiguousarray(images, np.float32)
 
     def infer(self, batch: Array) -> Any:
-        """Logits."""
         if batch is not self._current:
             self.net.setInput(batch)
             self._current = batch
         return self.net.forward()
 
-    def train(self, batch: Array) -> Any:
-        """Not with OpenCV."""
-        raise UnsupportedError(NO_TRAINING)
-
     def to_numpy(self, result: Any) -> Array:
-        """[batch, outputs]."""
-        values: Array = np.asarray(result).reshape(len(result), -1)
-        return values
+        return np.asarray(result).reshape(len(result), -1)
 
     def weights(self) -> dict[str, Array]:
-        """As they were given: nothing changes them."""
         return {name: values.copy() for name, values in self._weights.items()}
 
 
 def _notes(layers: Sequence[CaffeLayer]) -> Sequence[str]:
     notes = ["a Caffe model (prototxt, caffemodel) run by OpenCV's own CPU code; weights are packed when it is read"]
-    padded = [layer.name for layer in layers if layer.pads]
-    if padded:
-        names = ", ".join(padded)
-        notes.append(f"{names}: padding differs between two sides; OpenCV reads that, Caffe itself cannot say it")
+    if names := ", ".join(layer.name for layer in layers if layer.pads):
+        notes.append(f"{names}: unequal padding of two sides: OpenCV supports that, Caffe itself does not")
     return notes
 
 

@@ -1,7 +1,7 @@
 """A user's CUDA file, compiled by nvcc, as a call on device memory; runs in the worker.
 
-Enters: the file and its C entry, which enqueues its kernels on a stream. Leaves: a call that events can time. Memory,
-stream and device come from profkit._cuda; what was compiled has a CUDA runtime of its own, and both share the device's
+Input: the file and its C entry, which enqueues its kernels on a stream. Output: a call that events can time. Memory,
+stream and device come from profkit._cuda; the compiled library has its own CUDA runtime, and both share the device's
 primary context. Compiled, and run in the emulation of the tests; not run on a GPU.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import os
 import shlex
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from profkit.errors import KernelError, UnavailableError
 from profkit.frameworks.adapter import Array, DeviceCall, Prepared, waiting
 from profkit.frameworks.candidate.library import CandidateLibrary, Compiler, compile_candidate
+from profkit.frameworks.compilers import first_command
 from profkit.frameworks.device_arrays import ORDINAL, cuda_device, cuda_module, downloaded, unwritten_output, uploaded
 from profkit.frameworks.headers import include_flags
 from profkit.ops.spec import Spec
@@ -59,15 +59,11 @@ def device_failure(code: int, returned: str) -> Exception:
 
 def find_nvcc() -> list[str]:
     """$NVCC, nvcc on the path, or that of $CUDA_HOME or /usr/local/cuda."""
-    if os.environ.get("NVCC"):
-        command = shlex.split(os.environ["NVCC"])
-        if shutil.which(command[0]) is None:
-            raise UnavailableError(f"no CUDA compiler: $NVCC is {os.environ['NVCC']!r}, which was not found")
-        return command
     homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
-    for name in ("nvcc", *(str(Path(home) / "bin" / "nvcc") for home in (*homes, DEFAULT_HOME))):
-        if shutil.which(name):
-            return [name]
+    names = ("nvcc", *(str(Path(home) / "bin" / "nvcc") for home in (*homes, DEFAULT_HOME)))
+    command = first_command("NVCC", names, "CUDA compiler")
+    if command:
+        return command
     raise UnavailableError(
         "no CUDA compiler for .cu files: nvcc was not found; install the CUDA toolkit, or set $NVCC or $CUDA_HOME"
     )

@@ -1,6 +1,6 @@
 """A user's C, C++ or CUDA file, compiled, as a function to call; runs in the worker.
 
-Enters: the file, its symbol and the compiler (for .cu: cuda.py). Leaves: a call on raw addresses through
+Input: the file, its symbol and the compiler (for .cu: cuda.py). Output: a call on raw addresses through
 ctypes, which releases the GIL.
 """
 
@@ -9,14 +9,14 @@ from __future__ import annotations
 import ctypes
 import os
 import shlex
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profkit.errors import KernelError, UnavailableError, UnsupportedError
+from profkit.errors import CompileError, KernelError, LoadError, UnsupportedError
+from profkit.frameworks.compilers import compiler_version, find_compiler
 from profkit.frameworks.headers import include_path
 from profkit.frameworks.scratch import temporary_folder
 from profkit.ops.spec import Spec
@@ -91,10 +91,10 @@ def compile_candidate(path: Path, symbol: str, compiler: Compiler) -> CandidateL
         function = loaded[symbol]
     except AttributeError:
         language = "" if path.suffix == ".c" else ' declared extern "C"'
-        raise KernelError(f"{path.name} has no function {symbol}{language}") from None
+        raise LoadError(f"{path.name} has no function {symbol}{language}") from None
     function.restype = ctypes.c_int
     function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, compiler.last_argument]
-    facts = {"compiler": _version(compiler.command), "flags": " ".join(compiler.flags)}
+    facts = {"compiler": compiler_version(compiler.command), "flags": " ".join(compiler.flags)}
     return CandidateLibrary(f"{path.name}:{symbol}", function, facts, compiler.failure)
 
 
@@ -103,24 +103,7 @@ def _load(library: Path, path: Path) -> ctypes.CDLL:
         return ctypes.CDLL(str(library), mode=os.RTLD_NOW)
     except OSError as error:
         reason = str(error).replace(f"{library}: ", "")
-        raise KernelError(f"{path.name} was compiled but cannot be loaded: {reason}") from error
-
-
-def find_compiler(suffix: str) -> list[str]:
-    """The command that compiles this kind of file: $CXX or $CC, else the first usual name that exists."""
-    variable, names = ("CC", ("cc", "gcc", "clang")) if suffix == ".c" else ("CXX", ("c++", "g++", "clang++"))
-    if os.environ.get(variable):
-        command = shlex.split(os.environ[variable])
-        if shutil.which(command[0]) is None:
-            raise UnavailableError(f"no compiler: ${variable} is {os.environ[variable]!r}, which was not found")
-        return command
-    for name in names:
-        if shutil.which(name):
-            return [name]
-    raise UnavailableError(
-        f"no compiler for {suffix} files: none of {', '.join(names)} was found; "
-        f"install one (for example apt install g++) or set ${variable}"
-    )
+        raise LoadError(f"{path.name} was compiled but cannot be loaded: {reason}") from error
 
 
 def params_struct(spec: Spec) -> ctypes.Structure:
@@ -144,14 +127,7 @@ def _run_compiler(command: Sequence[str], path: Path, folder: str) -> None:
             env={**os.environ, "TMPDIR": folder},
         )
     except subprocess.TimeoutExpired:
-        raise KernelError(f"{path.name}: the compiler did not end within {COMPILE_SECONDS} s") from None
+        raise CompileError(f"{path.name}: the compiler did not end within {COMPILE_SECONDS} s") from None
     if done.returncode != 0:
         words = (done.stderr or done.stdout).strip() or f"the compiler ended with code {done.returncode}"
-        raise KernelError(f"{path.name} does not compile ({command[0]}):\n{words}")
-
-
-def _version(compiler: Sequence[str]) -> str:
-    done = subprocess.run([*compiler, "--version"], check=False, capture_output=True, text=True, errors="replace")
-    # nvcc's first line is its makers', the last one its build.
-    lines = [line for line in done.stdout.splitlines() if not line.startswith(("nvcc:", "Copyright", "Built on"))]
-    return lines[0] if lines else compiler[0]
+        raise CompileError(f"{path.name} does not compile ({command[0]}):\n{words}")

@@ -1,26 +1,27 @@
 """The user's own kernel: `my_conv.py[:function]`, `my_conv.cpp[:symbol]` or `my_conv.cu`, see docs/candidates.md.
 
-The parent process reads the text that was typed and looks whether the file can be meant; the worker loads or
+The parent process reads the text that was typed and checks whether the file can be a candidate; the worker loads or
 compiles it. Standard library and NumPy 1.23 only.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import ctypes
 import re
 import sys
+import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from profkit.errors import KernelError, UsageError, did_you_mean
+from profkit.errors import LoadError, ProfkitError, UsageError, WrongResultError, did_you_mean
 from profkit.frameworks.adapter import Array, Availability, Conditions, Implementation, Prepared
 from profkit.frameworks.candidate.cuda import prepare_cuda, start_cuda
 from profkit.frameworks.candidate.library import CandidateLibrary, compile_candidate, host_compiler
@@ -31,10 +32,12 @@ from profkit.ops.spec import Spec
 PYTHON, NATIVE, CUDA = (".py",), (".cpp", ".cc", ".cxx", ".c"), (".cu",)
 SUFFIXES = PYTHON + NATIVE + CUDA
 DEFAULT_SYMBOL = "candidate"
+LONGEST_SOURCE = 4 << 20
+"""Bytes of a candidate; a parser takes some hundred times that."""
 
 
-def candidate_implementations(texts: list[str], op: str) -> list[Implementation]:
-    """One implementation per text, keys made different; a text that cannot be meant is a UsageError."""
+def candidate_implementations(texts: Sequence[str], op: str) -> list[Implementation]:
+    """One implementation per text, keys made different; a text that cannot be a candidate is a UsageError."""
     parsed = [_parse(text, op) for text in texts]
     stems = Counter(path.stem for path, _, _ in parsed)
     names = [
@@ -59,17 +62,15 @@ def _parse(text: str, op: str) -> tuple[Path, str, bool]:
     if path.suffix not in SUFFIXES:
         raise UsageError(f"candidate {text!r}: expected a file that ends in {', '.join(SUFFIXES)}")
     if not path.is_file():
-        near = [other.name for other in path.parent.glob("*") if other.suffix in SUFFIXES]
+        near = [other.name for other in path.parent.glob("*") if other.suffix in SUFFIXES and other.is_file()]
         raise UsageError(f"candidate {text!r}: no file {path}; {did_you_mean(path.name, near)}".rstrip("; "))
+    if path.stat().st_size > LONGEST_SOURCE:
+        raise UsageError(f"candidate {text!r}: {path} has more than {LONGEST_SOURCE:,} bytes: it is not a source file")
     if path.suffix not in PYTHON:
         return path, function or DEFAULT_SYMBOL, bool(function)
-    wanted = [function] if function else ["prepare", *function_names(op)]
+    # Without a name the command's (conv) is looked for, then the operator's (conv2d).
+    wanted = [function] if function else list(dict.fromkeys(("prepare", op.removesuffix("2d"), op)))
     return path, _find_function(text, path, wanted), bool(function)
-
-
-def function_names(op: str) -> list[str]:
-    """Names that are looked for, in this order, when none was typed: the command's (conv), the operator's (conv2d)."""
-    return list(dict.fromkeys((op.removesuffix("2d"), op)))
 
 
 def _find_function(text: str, path: Path, wanted: Sequence[str]) -> str:
@@ -115,7 +116,7 @@ class CandidateAdapter:
         return Availability(True)
 
     def implementations(self, op: str) -> Sequence[Implementation]:
-        """None of its own: `candidate_implementations` makes them from what was typed."""
+        """Empty: `candidate_implementations` makes them from the command line."""
         return []
 
     def supports(self, implementation: Implementation, spec: Spec) -> str:
@@ -125,16 +126,16 @@ class CandidateAdapter:
     def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:
         """Compile or load the file; compiler and flags are the build facts."""
         path, symbol = Path(implementation.options["path"]), implementation.options["function"]
+        loaded: CandidateLibrary | CandidateKernel | ModuleType
         if path.suffix in CUDA:
-            start = start_nvrtc if is_kernel(path, symbol) else start_cuda
-            self._loaded[implementation.key], facts = start(path, symbol)
-            return {"candidate": path.name, **facts}
-        if path.suffix in NATIVE:
-            library = compile_candidate(path, symbol, host_compiler(path.suffix))
-            self._loaded[implementation.key] = library
-            return {"candidate": path.name, **library.facts}
-        self._loaded[implementation.key] = load_python(path)
-        return {"candidate": path.name, "python": sys.version.split()[0], "numpy": np.__version__}
+            loaded, facts = (start_nvrtc if is_kernel(path, symbol) else start_cuda)(path, symbol)
+        elif path.suffix in NATIVE:
+            loaded = compile_candidate(path, symbol, host_compiler(path.suffix))
+            facts = loaded.facts
+        else:
+            loaded, facts = _imported(path), {"python": sys.version.split()[0], "numpy": np.__version__}
+        self._loaded[implementation.key] = loaded
+        return {"candidate": path.name, **facts}
 
     def prepare(
         self, implementation: Implementation, spec: Spec, inputs: Mapping[str, Array], conditions: Conditions
@@ -150,7 +151,7 @@ class CandidateAdapter:
         function = getattr(loaded, implementation.options["function"], None)
         name = f"{Path(implementation.options['path']).name}:{implementation.options['function']}"
         if not callable(function):
-            raise KernelError(f"{name} is not a function")
+            raise LoadError(f"{name} is not a function")
         return _prepare_python(name, function, spec, inputs, conditions)
 
 
@@ -161,18 +162,12 @@ def _prepare_native(
     run = library.bind(spec, [array.ctypes.data for array in arrays], conditions.threads, arrays)
     if conditions.output == "reused":
         output = unwritten(spec)
-        return Prepared(call_on_same(partial(run, output.ctypes.data), output), _as_it_is, "reused")
-    if spec.dtype_word == "bfloat16":  # which Python's buffers do not know
-        call = call_on_pooled(lambda output: run(output.ctypes.data), spec)
-        return Prepared(call, _as_it_is, "fresh", note=pool_note(spec))
+        return Prepared(call_on_same(partial(run, output.ctypes.data), output), output="reused")
     # Reading `ctypes.data` of an array takes over a microsecond; an empty view of its buffer a fifth of that.
-    view: Callable[[Any], Any] = (ctypes.c_char * 0).from_buffer
-    call = call_on_pooled(lambda output: run(view(output)), spec)
-    return Prepared(call, _as_it_is, "fresh", note=pool_note(spec))
-
-
-def _as_it_is(output: Array) -> Array:
-    return output
+    address: Callable[[Any], Any] = (ctypes.c_char * 0).from_buffer
+    if spec.dtype_word == "bfloat16":  # which Python's buffers do not know
+        address = attrgetter("ctypes.data")
+    return Prepared(call_on_pooled(lambda output: run(address(output)), spec), note=pool_note(spec))
 
 
 def _prepare_python(
@@ -182,15 +177,15 @@ def _prepare_python(
     if name.rpartition(":")[2].startswith("prepare"):
         call = function(spec, *arrays, threads=conditions.threads)
         if not callable(call):
-            raise KernelError(f"{name} must return a function without arguments, got {type(call).__name__}")
+            raise LoadError(f"{name} must return a function without arguments, got {type(call).__name__}")
     else:
         call = partial(function, spec, *arrays)
 
     def to_numpy(result: Any) -> Array:
         if result is None:
-            raise KernelError(f"{name} returned None; it must return the output, shape {spec.output_shape()}")
+            raise WrongResultError(f"{name} returned None; it must return the output, shape {spec.output_shape()}")
         output = np.asarray(result)
-        # Only a second result beside the first tells whether memory is reused. Not done in `prepare`: the first
+        # Only a second result beside the first shows whether memory is reused. Not done in `prepare`: the first
         # call, which may compile, shall be the first. What adds to its own output is found out here, too.
         prepared.output = "reused" if np.may_share_memory(output, np.asarray(call())) else "fresh"
         return output
@@ -199,26 +194,27 @@ def _prepare_python(
     return prepared
 
 
-def load_python(path: Path) -> ModuleType:
-    """Run the file as a module; its own folder is on the path, so that it can import files beside it."""
+def _imported(path: Path) -> ModuleType:
+    """The file, run as a module; any exception meanwhile is the file's fault, except lack of memory."""
     module = ModuleType(f"profkit_candidate_{path.stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
-    # Compiled here rather than by the import system, whose cache can miss an edit within the same second.
-    with _first_on_path(path.parent):
-        exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
-    return module
-
-
-@contextlib.contextmanager
-def _first_on_path(folder: Path) -> Iterator[None]:
-    """First while loading, as for a script; last afterwards, so that it cannot hide a package from later imports."""
-    sys.path.insert(0, str(folder))
+    # Its own folder is first on the path while loading, as for a script, so that it can import files beside it; last
+    # afterwards, so that it cannot hide a package from later imports.
+    sys.path.insert(0, str(path.parent))
     try:
-        yield
+        # Compiled here rather than by the import system, whose cache can miss an edit within the same second.
+        exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
+    except (ProfkitError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        where = f" ({path.name}:{lines[-1]})" if lines else ""
+        raise LoadError(f"{path.name} cannot be loaded: {type(error).__name__}: {error}{where}") from error
     finally:
-        sys.path.remove(str(folder))
-        sys.path.append(str(folder))
+        sys.path.remove(str(path.parent))
+        sys.path.append(str(path.parent))
+    return module
 
 
 ADAPTER = CandidateAdapter()

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from profkit.capture.event_log import EventLog
+from profkit.frameworks.cupy.operators import pool_hook
 from profkit.frameworks.events import MEMORY, TIME, Pass
 from profkit.frameworks.events.numpy_allocations import AllocationEvent
 from profkit.frameworks.events.scopes import CallFacts, RecordedCall, ScopeSource, see
@@ -23,9 +24,7 @@ TIME_NOTE = (
     "every operator waits for the device, so that its time is its own: launches do not overlap as they do in steps "
     "that are not recorded"
 )
-MEMORY_NOTE = (
-    "memory: every block that CuPy's pool hands out (weights and batch were there before), in a pass of its own"
-)
+MEMORY_NOTE = "memory: every block that CuPy's pool hands out (weights and batch were there before), in a separate pass"
 
 
 class CupySource(ScopeSource):
@@ -53,42 +52,11 @@ class CupySource(ScopeSource):
 
         yield watch
 
-    def allocations(self) -> contextlib.AbstractContextManager[list[AllocationEvent]]:
-        """What the pool hands out and takes back."""
-        return _pool_events()
+    @contextlib.contextmanager
+    def allocations(self) -> Iterator[list[AllocationEvent]]:
+        with pool_hook() as hook:
+            yield hook.events
 
 
-@contextlib.contextmanager
-def _pool_events() -> Iterator[list[AllocationEvent]]:
-    hook = _hook()
-    with hook:
-        yield hook.events
-
-
-def _hook() -> Any:
-    """Notes sizes as they were asked for, not as the pool rounds them. CuPy's class needs CuPy: it is made here."""
-    base = importlib.import_module("cupy").cuda.memory_hook.MemoryHook
-
-    class Notes(base):  # type: ignore[misc, valid-type]
-        """Calls come from CuPy's pool."""
-
-        name = "profkit"
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.events: list[AllocationEvent] = []
-            self._sizes: dict[int, int] = {}
-
-        def malloc_postprocess(self, **block: int) -> None:
-            self._sizes[block["mem_ptr"]] = block["size"]
-            self.events.append((time.perf_counter_ns(), block["mem_ptr"], block["size"]))
-
-        def free_postprocess(self, **block: int) -> None:
-            size = self._sizes.pop(block["mem_ptr"], None)
-            if size is not None:
-                self.events.append((time.perf_counter_ns(), block["mem_ptr"], -size))
-
-    return Notes()
-
-
-SOURCE = CupySource("cupy")
+_SOURCE = CupySource("cupy")
+passes, record = _SOURCE.passes, _SOURCE.record

@@ -52,22 +52,29 @@ def cupy_module(header: str, kernels: Sequence[str]) -> Any:
     )
 
 
-def kernel_struct(name: str, **values: Any) -> Array:
+def kernel_struct(name: str, /, **values: Any) -> Array:
     """A struct of the kernels' headers, to be given to a kernel; nested structs as dicts, pointers as addresses."""
-    return _filled(name, values)
+    _, layout, defaults = _layout(name)
+    kinds = {field: kind for field, kind, _ in layout}
+    for word, fields in (
+        ("needs", [field for field in kinds if field not in values and not defaults]),
+        ("has no", [field for field in values if field not in kinds]),
+    ):
+        if fields:
+            raise UsageError(f"{name} {word} {', '.join(fields)}; its fields are {', '.join(kinds)}")
+    dtype = struct_type(name)
+    result: Array = np.frombuffer(defaults or bytes(dtype.itemsize), dtype).copy().reshape(())
+    for field, value in values.items():
+        result[field] = _element(f"{name}.{field}", kinds[field], value)
+    return result
 
 
 def struct_type(name: str) -> np.dtype[Any]:
-    """The NumPy type that lies in memory as the C++ struct does."""
+    """The NumPy type with the memory layout of the C++ struct."""
     size, fields, _ = _layout(name)
     names, kinds, offsets = zip(*fields)
     formats = [_type(kind) for kind in kinds]
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
-
-
-def struct_fields(name: str) -> dict[str, str]:
-    """Names and C++ types of a struct's fields, in order."""
-    return {field: kind for field, kind, _ in _layout(name)[1]}
 
 
 def _layout(name: str) -> tuple[int, list[tuple[str, str, int]], bytes]:
@@ -89,28 +96,12 @@ def _type(kind: str) -> Any:
     return _NUMBERS[kind] if kind in _NUMBERS else struct_type(kind)
 
 
-def _filled(name: str, values: Mapping[str, Any]) -> Array:
-    _, layout, defaults = _layout(name)
-    kinds = {field: kind for field, kind, _ in layout}
-    for word, fields in (
-        ("needs", [field for field in kinds if field not in values and not defaults]),
-        ("has no", [field for field in values if field not in kinds]),
-    ):
-        if fields:
-            raise UsageError(f"{name} {word} {', '.join(fields)}; its fields are {', '.join(kinds)}")
-    dtype = struct_type(name)
-    result: Array = np.frombuffer(defaults or bytes(dtype.itemsize), dtype).copy().reshape(())
-    for field, value in values.items():
-        result[field] = _element(f"{name}.{field}", kinds[field], value)
-    return result
-
-
 def _element(place: str, kind: str, value: Any) -> Any:
     """The value as the field takes it; what NumPy would cut or spread out is refused."""
     dtype = np.dtype(_type(kind))
     if dtype.names:
         if isinstance(value, Mapping):
-            return _filled(kind, value)
+            return kernel_struct(kind, **value)
         if getattr(value, "dtype", None) == dtype:
             return value
         raise UsageError(f"{place} ({kind}): give its fields as a dict, got {value!r}")

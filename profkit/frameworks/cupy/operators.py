@@ -7,6 +7,7 @@ CuPy's place, whose interface it shares; device handling is not tested beyond th
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,21 +15,11 @@ import numpy as np
 
 from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import Array, Conditions, DeviceCall, Implementation, Prepared, waiting
-from profkit.frameworks.framework import (
-    WIDE,
-    Framework,
-    Job,
-    channel_shape,
-    held_as,
-    no_cuda_driver,
-    product,
-    refuse_gradient,
-    to_layout,
-)
-from profkit.ops.bias_relu import BiasRelu
-from profkit.ops.conv2d import Conv2d
-from profkit.ops.matmul import MatMul
-from profkit.ops.softmax import Softmax
+from profkit.frameworks.formulas import Module, formula
+from profkit.frameworks.framework import WIDE, Framework, Job, no_cuda_driver, product, refuse_gradient
+from profkit.frameworks.layouts import channel_shape, held_as, to_layout
+from profkit.ops import BiasRelu, Conv2d, MatMul, Softmax
+from profkit.ops.conv2d import FORWARD
 
 HELD = "NCHW"
 DeviceArray = Any
@@ -57,7 +48,7 @@ ADAPTER = Framework(
     "cupy",
     _begin,
     device="cuda",
-    # Float32 must mean the same in every row, whatever the user's shell says.
+    # Float32 must mean the same in every row, regardless of environment variables.
     environment={"CUPY_TF32": "0"},
     dtypes=(*WIDE, "float16"),
     unavailable_reason=no_cuda_driver,
@@ -79,24 +70,40 @@ def _prepared(run: Callable[..., DeviceArray], arrays: Sequence[Array], note: st
 
 def _peak_bytes(run: Callable[[], Any]) -> int:
     """Most bytes that CuPy's pool handed out during one call and had not back."""
-    hook: Any = importlib.import_module("cupy").cuda.memory_hook.MemoryHook
-    live = peak = 0
+    with pool_hook() as hook:
+        run()
+    return int(hook.peak)
 
-    class Watch(hook):  # type: ignore[misc]  # of whatever CuPy is installed
+
+def pool_hook() -> Any:
+    """Records what CuPy's pool hands out: requested sizes, and the peak as the pool rounds them.
+
+    CuPy's class needs CuPy, so it is derived here.
+    """
+    base: Any = importlib.import_module("cupy").cuda.memory_hook.MemoryHook
+
+    class Notes(base):  # type: ignore[misc]  # of the installed CuPy
         name = "profkit"
 
+        def __init__(self) -> None:
+            super().__init__()
+            self.events: list[tuple[int, int, int]] = []
+            self.peak = self._live = 0
+            self._sizes: dict[int, int] = {}
+
         def malloc_postprocess(self, **block: int) -> None:
-            nonlocal live, peak
-            live += block["mem_size"]
-            peak = max(peak, live)
+            self._sizes[block["mem_ptr"]] = block["size"]
+            self.events.append((time.perf_counter_ns(), block["mem_ptr"], block["size"]))
+            self._live += block["mem_size"]
+            self.peak = max(self.peak, self._live)
 
         def free_postprocess(self, **block: int) -> None:
-            nonlocal live
-            live -= block["mem_size"]
+            self._live -= block["mem_size"]
+            size = self._sizes.pop(block["mem_ptr"], None)
+            if size is not None:
+                self.events.append((time.perf_counter_ns(), block["mem_ptr"], -size))
 
-    with Watch():
-        run()
-    return peak
+    return Notes()
 
 
 def convolution(xp: Any, spec: Conv2d) -> Callable[..., DeviceArray]:
@@ -106,14 +113,8 @@ def convolution(xp: Any, spec: Conv2d) -> Callable[..., DeviceArray]:
     rows, columns = window.out_size
 
     def run(x: DeviceArray, w: DeviceArray, b: DeviceArray | None = None) -> DeviceArray:
-        padded = xp.pad(x, window.pad_widths()) if any(window.pads) else x
-        n, c, h, s = padded.strides
         # [n, c, kernel_h, kernel_w, out_h, out_w]: a view; the reshape below is the copy into columns.
-        patches = xp.lib.stride_tricks.as_strided(
-            padded,
-            (spec.batch, spec.in_channels, *spec.kernel_size, rows, columns),
-            (n, c, h * spec.dilation[0], s * spec.dilation[1], h * spec.stride[0], s * spec.stride[1]),
-        )
+        patches = window.patches(x, 0.0, xp).transpose(0, 1, 4, 5, 2, 3)
         matrices = patches.reshape(spec.batch, groups, taps, rows * columns)
         y = xp.matmul(w.reshape(groups, spec.out_channels // groups, taps), matrices)
         y = y.reshape(spec.batch, spec.out_channels, rows, columns)
@@ -148,6 +149,8 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
 
 @ADAPTER.operator("bias_relu")
 def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
+    if spec.direction != FORWARD:
+        return _by_formula(job, spec)
     cupy = importlib.import_module("cupy")
     bias = np.ascontiguousarray(job.inputs["b"].reshape(channel_shape(spec.layout)))
     return _prepared(lambda x, b: cupy.maximum(x + b, 0), [job.inputs["x"], bias])
@@ -155,4 +158,26 @@ def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
 
 @ADAPTER.operator("softmax")
 def _softmax(job: Job, spec: Softmax) -> Prepared:
+    if spec.direction != FORWARD:
+        return _by_formula(job, spec)
     return _prepared(softmax(importlib.import_module("cupy")), [job.inputs["x"]])
+
+
+def _sums_by_index(values: DeviceArray, indices: DeviceArray, count: int) -> DeviceArray:
+    sums = importlib.import_module("cupy").zeros((count, *values.shape[1:]), values.dtype)
+    importlib.import_module("cupyx").scatter_add(sums, indices, values)
+    return sums
+
+
+def _by_formula(job: Job, spec: Any) -> Prepared:
+    module = Module(
+        importlib.import_module("cupy"),
+        lambda x: importlib.import_module("cupyx.scipy.special").erf(x),
+        _sums_by_index,
+    )
+    return _prepared(formula(module, spec), job.arrays(*spec.input_shapes()), "composed: a kernel per operation")
+
+
+for _op in ("activation", "add", "attention", "batch_norm", "dropout", "embedding", "layer_norm", "lstm"):
+    ADAPTER.operator(_op)(_by_formula)
+ADAPTER.operator("optimiser_step")(_by_formula)

@@ -1,12 +1,13 @@
 """Event sources, one per framework: each watches a built network run and leaves Recordings. Worker side.
 
-A source's module has SOURCE, which follows the Source protocol. Standard library and NumPy 1.23 only, besides the
+A source is a module that follows the EventSource protocol. Standard library and NumPy 1.23 only, besides the
 framework itself.
 """
 
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -16,6 +17,8 @@ from profkit.frameworks.networks.contract import BuiltNetwork, NetworkConditions
 from profkit.ops.networks.network import Network
 
 TIME, MEMORY, PRIMITIVES = "time", "memory", "primitives"
+CALL_BY_CALL = ("native", "numpy", "numba")
+"""Frameworks whose networks profkit runs itself, one operator after another."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +34,20 @@ class Pass:
 
 @dataclass(frozen=True)
 class SourceSubject:
-    """What a source watches."""
-
     network: Network
     built: BuiltNetwork
     conditions: NetworkConditions
     step: Callable[[], Any]
     """Runs one step of inference or training to completion."""
+
+    def run(self, steps: int) -> list[tuple[int, int]]:
+        """Runs this number of steps; when each began and ended by our clock."""
+        times = []
+        for _ in range(steps):
+            begin = time.perf_counter_ns()
+            self.step()
+            times.append((begin, time.perf_counter_ns()))
+        return times
 
 
 class EventSource(Protocol):
@@ -46,17 +56,22 @@ class EventSource(Protocol):
     def passes(self, conditions: NetworkConditions) -> Sequence[Pass]:
         """All ways of this framework that together fill the tables, the one for time first.
 
-        Passes with different environments run in processes of their own. A pass that cannot run here (no compiler,
+        Passes with different environments run in separate processes. A pass that cannot run here (no compiler,
         unknown ABI) is replaced by its fallback inside `record`, which says so in the capture's facts["notes"].
         """
         ...
 
     def record(self, watched: SourceSubject, name: str, steps: int) -> Capture:
-        """Run so many steps under the pass of this name. Warm-up was done; set-up is not part of any step."""
+        """Run this number of steps under the pass of this name. Warm-up was done; set-up is not part of any step."""
         ...
 
 
 def load_source(framework: str) -> EventSource:
-    """The source in `profkit/frameworks/<framework>/events.py`."""
-    source: EventSource = importlib.import_module(f"profkit.frameworks.{framework}.events").SOURCE
-    return source
+    """The source in `profkit/frameworks/<framework>/events.py`, or the one of networks that are run call by call."""
+    if framework in CALL_BY_CALL:
+        from profkit.frameworks.events.scopes import ScopeSource
+
+        return ScopeSource(framework)
+    source: Any = importlib.import_module(f"profkit.frameworks.{framework}.events")
+    found: EventSource = source
+    return found

@@ -19,7 +19,7 @@ NOTE = (
 
 
 def helper_threads() -> list[int]:
-    """Ids of all threads of this process but the calling one; none where they cannot be asked for."""
+    """Ids of all threads of this process but the calling one; none where the system does not list them."""
     if sys.platform != "linux":
         return []
     return sorted({int(name) for name in os.listdir("/proc/self/task")} - {threading.get_native_id()})
@@ -28,7 +28,7 @@ def helper_threads() -> list[int]:
 def cpu_clock(threads: list[int]) -> Callable[[], int]:
     """A function that gives the CPU time of these threads together, about 0.7 us each."""
     read = time.clock_gettime_ns
-    clocks = [clock_of(thread) for thread in threads]
+    clocks = [cpu_clock_of(thread) for thread in threads]
     if not clocks:
         return lambda: 0
     if len(clocks) == 1:
@@ -43,6 +43,6 @@ def pool_notes(threads: list[int]) -> list[str]:
     return [NOTE, *([f"{late} threads began while the steps were recorded: their time is missing"] if late else [])]
 
 
-def clock_of(thread: int) -> int:
+def cpu_clock_of(thread: int) -> int:
     """What pthread_getcpuclockid gives for a thread of this id: its own CPU clock, in scheduler time."""
     return (~thread << 3) | 6

@@ -1,7 +1,7 @@
-"""Every block of memory that NumPy takes and gives back while a block of code runs, with its time.
+"""Every block of memory that NumPy allocates and frees while a block of code runs, with its time.
 
 NumPy lets a program replace the functions that allocate its arrays (PyDataMem_SetHandler, NEP 49, NumPy 1.22); here
-they are NumPy's own with a note of each call. tracemalloc sees the same blocks, but tells no sum of what came
+they wrap NumPy's own and record each call. tracemalloc sees the same blocks, but has no sum of what came
 and went inside an operator.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 AllocationEvent = tuple[int, int, int]
-"""Time in ns, address, bytes (negative: given back)."""
+"""Time in ns, address, bytes (negative: freed)."""
 _SET_HANDLER, _GET_HANDLER = 304, 305
 _CAPSULE_NAME = b"mem_handler"
 # NumPy's functions want the GIL, which PYFUNCTYPE keeps.
@@ -51,14 +51,10 @@ class _AllocationWatch:
         self._usual = _Handler.from_address(_pointer(capsule, _CAPSULE_NAME))
         self._calls = _Malloc(self._malloc), _Calloc(self._calloc), _Realloc(self._realloc), _Free(self._free)
         self._handler = _Handler(b"profkit", 1, self._usual.context, *self._calls)
-        self._capsule = _new_capsule(ctypes.addressof(self._handler), _CAPSULE_NAME, None)
         # Arrays may outlive everything else here, and are freed through the handler: it is never freed itself.
         for needed in (self._handler, _CAPSULE_NAME):
             _keep_for_ever(needed)
-        self._previous: Any = None
-
-    def start(self) -> None:
-        self._previous = self._set(self._capsule)
+        self._previous = self._set(_new_capsule(ctypes.addressof(self._handler), _CAPSULE_NAME, None))
 
     def stop(self) -> None:
         """Arrays that are still there will be freed by NumPy's own function, even while Python ends."""
@@ -97,7 +93,6 @@ class _AllocationWatch:
 def numpy_allocations() -> Iterator[list[AllocationEvent]]:
     """A list that grows while NumPy allocates in this thread; blocks from before are freed without a note."""
     watch = _AllocationWatch()
-    watch.start()
     try:
         yield watch.events
     finally:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
@@ -21,14 +21,14 @@ from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.frameworks.networks.layer_program import CallWatcher, LayerProgram, Operation
 
 MEMORY_NOTE = (
-    "memory: every block that NumPy allocates (weights and batch were there before), in a pass of its own, "
+    "memory: every block that NumPy allocates (weights and batch were there before), in a separate pass, "
     "whose times are not used"
 )
+_OF_OPERATION = ("type", "layer", "phase", "implementation", "fused")
+"""What a span has of its operation."""
 
 
 class RecordedCall(NamedTuple):
-    """One operation that ran."""
-
     operation: Operation
     start_ns: int
     end_ns: int
@@ -55,18 +55,17 @@ class ScopeSource:
         return [Pass("time", (TIME,)), Pass("memory", (MEMORY,), note=MEMORY_NOTE)]
 
     def record(self, watched: SourceSubject, name: str, steps: int) -> Capture:
-        """Run the steps with a watch set."""
         log = EventLog(self._framework, "scopes", name)
         program: LayerProgram = watched.built.model
         calls: list[RecordedCall] = []
         seen: dict[str, CallFacts] = {}
         if name == TIME:
             with self.timing(log, calls, seen) as watch, _watching(program, watch):
-                run_steps(log, watched, steps)
+                log.steps(watched.run(steps))
             add_spans(log, calls, seen)
         else:
             with self.allocations() as events, _watching(program, _noter(calls, seen, events)):
-                run_steps(log, watched, steps)
+                log.steps(watched.run(steps))
             first = add_spans(log, calls, seen, [memory_of(_events_of(call, events)) for call in calls])
             inside = [(row, call.events, _events_of(call, events)) for row, call in enumerate(calls, first)]
             log.facts.update(peak_bytes=add_allocations(log, inside, events), held_bytes=program.held_bytes)
@@ -74,7 +73,7 @@ class ScopeSource:
 
     @contextmanager
     def timing(self, log: EventLog, calls: list[RecordedCall], seen: dict[str, CallFacts]) -> Iterator[CallWatcher]:
-        """A watch that fills `calls`. Reading the pool's clocks takes system calls: it is no time of the operator."""
+        """A watch that fills `calls`. System calls that read the pool's clocks do not count as the operator's time."""
         helpers = helper_threads()
         now, pool_clock, no_clock = time.perf_counter_ns, cpu_clock(helpers), cpu_clock([])
 
@@ -92,16 +91,37 @@ class ScopeSource:
         log.facts["notes"] = pool_notes(helpers)
 
     def allocations(self) -> AbstractContextManager[list[AllocationEvent]]:
-        """A list that grows while memory is taken and given back."""
+        """A list that grows while memory is allocated and freed."""
         return numpy_allocations()
 
 
-def run_steps(log: EventLog, watched: SourceSubject, steps: int) -> None:
-    """Each step with the clock around it."""
+def add_summed_steps(
+    log: EventLog,
+    watched: SourceSubject,
+    steps: int,
+    runtime: str,
+    operators: Callable[[], Iterable[tuple[dict[str, Any], int]]],
+) -> None:
+    """Steps of a framework that reports how long each operator ran in a step, not when: they follow one another.
+
+    `operators` gives columns and nanoseconds of all that ran in the last step. What would end after the step is cut.
+    """
+    thread = log.thread(threading.get_native_id(), "main")
+    lost_ns = 0
     for _ in range(steps):
-        begin = time.perf_counter_ns()
-        watched.step()
-        log.step(begin, time.perf_counter_ns())
+        [(begin, end)] = watched.run(1)
+        step = log.step(begin, end)
+        parent = log.range(Level.RUNTIME, runtime, begin, end, thread, step=step, quality=EXACT)
+        at = begin
+        for columns, duration_ns in operators():
+            after = min(at + duration_ns, end)
+            lost_ns += at + duration_ns - after
+            where: dict[str, Any] = {"start_ns": at, "end_ns": after, "thread": thread, "step": step, "parent": parent}
+            log.range(Level.OPERATOR, **where, **columns)
+            at = after
+    log.facts.update(observes_dispatch=False)
+    if lost_ns:
+        log.facts["notes"].append(f"{lost_ns} ns of operators would end after their step: left out")
 
 
 @contextmanager
@@ -130,7 +150,8 @@ def see(seen: dict[str, CallFacts], operation: Operation, arguments: Sequence[An
     """Shapes, once: every step has the same."""
     if operation.name not in seen:
         shapes = ", ".join("x".join(map(str, each.shape)) for each in arguments)
-        seen[operation.name] = CallFacts(shapes, int(result.nbytes))
+        results = result if isinstance(result, tuple) else (result,)
+        seen[operation.name] = CallFacts(shapes, sum(int(each.nbytes) for each in results))
 
 
 def add_spans(
@@ -143,25 +164,10 @@ def add_spans(
     thread = log.thread(threading.get_native_id(), "main")
     rows = []
     for place, call in enumerate(calls):
-        operation, about = call.operation, seen[call.operation.name]
-        row = log.range(
-            Level.OPERATOR,
-            operation.name,
-            call.start_ns,
-            call.end_ns,
-            thread,
-            type=operation.type,
-            layer=operation.layer or None,
-            phase=operation.phase,
-            implementation=operation.implementation,
-            fused=operation.fused or None,
-            shapes=about.shapes,
-            output_bytes=about.output_bytes,
-            pool_cpu_ns=call.pool_cpu_ns,
-            quality=EXACT,
-            **(more[place] if more else {}),
-        )
-        rows.append(row)
+        operation, about = call.operation, seen[call.operation.name]._asdict() | (more[place] if more else {})
+        about.update((name, getattr(operation, name) or None) for name in _OF_OPERATION)
+        about.update(pool_cpu_ns=call.pool_cpu_ns, quality=EXACT)
+        rows.append(log.range(Level.OPERATOR, operation.name, call.start_ns, call.end_ns, thread, **about))
     return rows[0] if rows else 0
 
 

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from profkit.errors import CaptureError
+from profkit.frameworks.scratch import temporary_folder
 
 Stats = dict[str, Any]
 ENVIRONMENT_PLANE = "Task Environment"
 START_STAT, OPTIONS_STAT = "profile_start_time", "profile_options"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_SETTLE_S = 0.02
+"""The executor closes its last events after it has given the result; a profile that ends at once loses them."""
+TimeInterval = tuple[int, int]
+ThreadLine = tuple[str, int]
+"""A thread of a profile: its name, and the number that distinguishes threads with the same name."""
 
 
 class ClockReading(NamedTuple):
@@ -39,7 +46,6 @@ class RealtimeClock:
 
     @property
     def ahead_ns(self) -> int:
-        """The mean of both readings."""
         return (self.before.ahead_ns + self.after.ahead_ns) // 2
 
     @property
@@ -49,10 +55,10 @@ class RealtimeClock:
         return max(self.before.error_ns, self.after.error_ns) + (difference + 1) // 2
 
 
-def read_clocks(tries: int = 15) -> ClockReading:
+def read_clocks() -> ClockReading:
     """The tightest of several readings of the wall clock between two of the monotonic one."""
     readings = []
-    for _ in range(tries):
+    for _ in range(15):
         before = time.perf_counter_ns()
         wall = time.time_ns()
         after = time.perf_counter_ns()
@@ -76,6 +82,10 @@ class XplaneEvent(NamedTuple):
     stats: Stats
     """The event's own stats over those that all events of its name share."""
 
+    @property
+    def thread(self) -> ThreadLine:
+        return self.line, self.line_id
+
 
 @dataclass
 class Space:
@@ -84,10 +94,46 @@ class Space:
     events: list[XplaneEvent] = field(default_factory=list)
     """Line by line, as in the file: not sorted by time."""
     plane_stats: dict[str, Stats] = field(default_factory=dict)
-    metadata: dict[str, dict[str, Stats]] = field(default_factory=dict)
-    """By plane, then by event name: stats that belong to the name. `/host:metadata` has HLO modules here."""
     warnings: list[str] = field(default_factory=list)
     """Errors and warnings that the profiler wrote into the file, such as dropped events."""
+
+
+class Profiled(NamedTuple):
+    """Steps that ran under a profiler."""
+
+    steps: list[TimeInterval]
+    space: Space
+    clock: RealtimeClock
+
+
+def profiled_steps(
+    framework: str,
+    start: Callable[[str], Any],
+    stop: Callable[[], Any],
+    step: Callable[[], Any],
+    steps: int,
+    kept_step: Callable[[], Any] | None = None,
+) -> Profiled:
+    """Run the steps, after one that is not kept: the first fills the profiler's own buffers. `start` takes a folder."""
+    brackets: list[TimeInterval] = []
+    run = kept_step or step
+    with temporary_folder(framework.lower()) as folder:
+        before = read_clocks()
+        start(folder)
+        try:
+            step()
+            for _ in range(steps):
+                begin = time.perf_counter_ns()
+                run()
+                brackets.append((begin, time.perf_counter_ns()))
+            time.sleep(_SETTLE_S)
+        finally:
+            stop()
+        clock = RealtimeClock(before, read_clocks())
+        files = sorted(Path(folder).rglob("*.xplane.pb"))
+        if not files:
+            raise CaptureError(f"{framework}'s profiler wrote no .xplane.pb file")
+        return Profiled(brackets, read_xspace(files[-1].read_bytes(), clock), clock)
 
 
 def read_xspace(data: bytes, clock: RealtimeClock) -> Space:
@@ -102,7 +148,6 @@ def read_xspace(data: bytes, clock: RealtimeClock) -> Space:
                 space.warnings.append(_text(value))
         for plane in planes:
             space.plane_stats[plane.name] = plane.stats_of(plane.stats)
-            space.metadata[plane.name] = {name: stats for name, stats in plane.events.values() if stats}
         begin_ns = _profile_start(space) - clock.ahead_ns
         for plane in planes:
             for line in plane.lines:
@@ -122,7 +167,7 @@ def _profile_start(space: Space) -> int:
 
 
 def recorded_levels(space: Space) -> dict[str, int]:
-    """The tracer levels that the profile was really made with: what was asked for may have been ignored."""
+    """The tracer levels that were in effect: the requested ones may have been ignored."""
     options = space.plane_stats.get(ENVIRONMENT_PLANE, {}).get(OPTIONS_STAT, b"")
     values = dict(_fields(options))
     return {name: int(values.get(number, 0)) for number, name in ((2, "host"), (3, "device"), (4, "python"))}
@@ -132,40 +177,17 @@ class _Plane:
     """A plane with its tables of names; lines stay undecoded until the profile's start is known."""
 
     def __init__(self, data: bytes) -> None:
-        self.name = ""
-        self.lines: list[bytes] = []
-        self.stats: list[bytes] = []
-        self._stat_names: dict[int, str] = {}
-        events: list[bytes] = []
-        for number, value in _fields(data):
-            if number == 2:
-                self.name = _text(value)
-            elif number == 3:
-                self.lines.append(value)
-            elif number == 4:
-                events.append(_map_value(value))
-            elif number == 5:
-                self._add_stat_name(_map_value(value))
-            elif number == 6:
-                self.stats.append(value)
-        # After the loop: stats of names refer to the table of stat names.
-        self.events = dict(self._event_name(each) for each in events)
-
-    def _add_stat_name(self, data: bytes) -> None:
-        values = dict(_fields(data))
-        self._stat_names[values.get(1, 0)] = _text(values.get(2, b""))
+        found = _message(data)
+        self.name = _text(found.get(2, [b""])[-1])
+        self.lines, self.stats = found.get(3, []), found.get(6, [])
+        names = (dict(_fields(_map_value(each))) for each in found.get(5, []))
+        self._stat_names = {each.get(1, 0): _text(each.get(2, b"")) for each in names}
+        # After the names of stats, to which stats refer.
+        self.events = dict(self._event_name(_map_value(each)) for each in found.get(4, []))
 
     def _event_name(self, data: bytes) -> tuple[int, tuple[str, Stats]]:
-        key, name = 0, ""
-        stats: list[bytes] = []
-        for number, value in _fields(data):
-            if number == 1:
-                key = value
-            elif number == 2:
-                name = _text(value)
-            elif number == 5:
-                stats.append(value)
-        return key, (name, self.stats_of(stats))
+        found = _message(data)
+        return found.get(1, [0])[-1], (_text(found.get(2, [b""])[-1]), self.stats_of(found.get(5, [])))
 
     def stats_of(self, stats: list[bytes]) -> Stats:
         """Stats by their names; references are replaced by the text they refer to."""
@@ -190,14 +212,8 @@ class _Plane:
         return result
 
     def events_of(self, data: bytes, begin_ns: int) -> Iterator[XplaneEvent]:
-        """The events of a line."""
-        events: list[bytes] = []
-        values: dict[int, Any] = {}
-        for number, value in _fields(data):
-            if number == 4:
-                events.append(value)
-            else:
-                values[number] = value
+        events = _message(data).get(4, [])
+        values = dict(_fields(data))
         line = _text(values.get(11, b"") or values.get(2, b""))
         line_id = _signed(values.get(1, 0))
         begin_ns += _signed(values.get(3, 0))
@@ -218,6 +234,14 @@ class _Plane:
             yield XplaneEvent(
                 self.name, line, line_id, name, start_ns, end_ns, {**shared, **stats} if shared else stats
             )
+
+
+def _message(data: bytes) -> dict[int, list[Any]]:
+    """The values of every field."""
+    found: dict[int, list[Any]] = {}
+    for number, value in _fields(data):
+        found.setdefault(number, []).append(value)
+    return found
 
 
 def _map_value(data: bytes) -> bytes:

@@ -6,17 +6,16 @@ launch and waiting included, and say so. Not run on a GPU: the machines that thi
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 
 from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import Conditions, Implementation
 from profkit.frameworks.framework import ALL_DTYPES, Framework, no_cuda_driver
 from profkit.frameworks.jax import operators as cpu_adapter
+from profkit.frameworks.lazy import jax
 
 
 def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, str]:
-    jax = importlib.import_module("jax")
     try:
         device = jax.devices("cuda")[0]
     except RuntimeError as error:

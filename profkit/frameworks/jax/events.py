@@ -6,139 +6,92 @@ is the compiler's plan, which goes into the facts.
 
 from __future__ import annotations
 
-import importlib
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Protocol
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from profkit.capture.event_log import EventLog
 from profkit.capture.schema import FORWARD, HOST, Capture, Level, Losses
 from profkit.errors import CaptureError
 from profkit.frameworks.events import MEMORY, TIME, Pass, SourceSubject
 from profkit.frameworks.events.layer_shares import layer_facts
-from profkit.frameworks.events.xplane import RealtimeClock, XplaneEvent, read_clocks, read_xspace, recorded_levels
+from profkit.frameworks.events.xplane import Profiled, profiled_steps, recorded_levels
 from profkit.frameworks.jax.hlo import parse_module
-from profkit.frameworks.jax.networks import OPTIMISER
+from profkit.frameworks.jax.model import OPTIMISER
 from profkit.frameworks.jax.placement import Placement, ReadScope, scope_reader
-from profkit.frameworks.jax.thunks import Thunks, TimeInterval, add_spans, read_thunks
+from profkit.frameworks.jax.thunks import Thunks, add_thunks, read_thunks
+from profkit.frameworks.lazy import jax
 from profkit.frameworks.networks.contract import NetworkConditions
-from profkit.frameworks.scratch import temporary_folder
 
-_SETTLE_S = 0.02
-"""The executor closes its last events after the result is ready; a profile that ends at once loses them."""
 PASS = Pass(TIME, (TIME, MEMORY), note="XLA plans a step's memory as a whole: bytes of single operators are unknown")
 
 
-class JaxSource:
-    """Follows Source."""
+def passes(conditions: NetworkConditions) -> Sequence[Pass]:
+    """One: the profiler for time, the compiler's plan for memory."""
+    return (PASS,)
 
-    def passes(self, conditions: NetworkConditions) -> Sequence[Pass]:
-        """One: the profiler for time, the compiler's plan for memory."""
-        return (PASS,)
 
-    def record(self, watched: SourceSubject, name: str, steps: int) -> Capture:
-        """Run the steps under the profiler."""
-        layers = [layer.name for layer in watched.network.layers]
-        return record_jax(watched, steps, scope_reader(layers, OPTIMISER), "jax")
+def record(watched: SourceSubject, name: str, steps: int) -> Capture:
+    layers = [layer.name for layer in watched.network.layers]
+    return record_jax(watched, steps, scope_reader(layers, OPTIMISER), "jax")
 
 
 def record_jax(watched: SourceSubject, steps: int, read_scope: ReadScope, framework: str) -> Capture:
     """Steps of a model whose `compiled(is_training)` is its program in JAX."""
     model: Any = watched.built.model
     program = model.compiled(watched.conditions.is_training)
-    capture = record_program(watched, program, profile_steps(watched.step, steps), read_scope, framework)
+    profiled = _profiled(watched.step, steps)
+    capture = record_program(watched, program.as_text(), _program_facts(program), profiled, read_scope, framework)
     about = {"compile_s": dict(model.compile_times.seconds), "held_bytes": model.held_bytes}
     return replace(capture, facts={**capture.facts, **about})
 
 
-@dataclass(frozen=True)
-class Profiled:
-    """Steps that ran under a profiler."""
-
-    steps: list[TimeInterval]
-    events: Sequence[XplaneEvent]
-    clock_error_ns: int
-    levels: Mapping[str, int]
-    """Of the profiler's tracers: host, device, python."""
-    warnings: Sequence[str]
-
-
-class CompiledStep(Protocol):
-    """What XLA made of a step; jax.stages.Compiled is one."""
-
-    def as_text(self) -> str:
-        """All instructions."""
-        ...
-
-    def memory_analysis(self) -> Any:
-        """The planned bytes, or None."""
-        ...
-
-    def cost_analysis(self) -> Any:
-        """Estimated work, or None."""
-        ...
-
-
 def record_program(
-    watched: SourceSubject, program: CompiledStep, profiled: Profiled, read_scope: ReadScope, framework: str
+    watched: SourceSubject,
+    text: str,
+    about: Mapping[str, Any],
+    profiled: Profiled,
+    read_scope: ReadScope,
+    framework: str,
 ) -> Capture:
-    """The thunks of profiled steps, with layers and phases from their program; Keras comes here too."""
+    """The thunks of profiled steps, with layers and phases from the text of their program; Keras comes here too.
+
+    `about` are facts of the program.
+    """
     is_training = watched.conditions.is_training
-    placement = Placement(parse_module(program.as_text()), read_scope, HOST if is_training else FORWARD)
-    about = _program_facts(program)
+    placement = Placement(parse_module(text), read_scope, HOST if is_training else FORWARD)
     log = EventLog(framework, "hlo", *((TIME, MEMORY) if "planned_memory" in about else (TIME,)))
-    for begin, end in profiled.steps:
-        log.step(begin, end)
-    log.about.clock_error_ns = profiled.clock_error_ns
-    found = read_thunks(profiled.events).within(profiled.steps)
+    log.steps(profiled.steps)
+    log.about.clock_error_ns = profiled.clock.error_ns
+    events = profiled.space.events
+    found = read_thunks(events).within(profiled.steps)
     if not found.thunks:
-        raise CaptureError(f"the profile has none of XLA's thunks, only {len(profiled.events)} other events")
-    add_spans(log, found, placement, threading.get_native_id())
+        raise CaptureError(f"the profile has none of XLA's thunks, only {len(events)} other events")
+    add_thunks(log, found, placement, threading.get_native_id())
     capture = log.finish()
     lost = _lost(capture)
     facts = {
         **about,
-        "profiler_levels": dict(profiled.levels),
+        "profiler_levels": recorded_levels(profiled.space),
         **layer_facts(capture),
         "fused_across": _fused_across(found, placement),
     }
-    facts["notes"] = [*_notes(facts, lost), *profiled.warnings]
+    facts["notes"] = [*_notes(facts, lost), *profiled.space.warnings]
     return replace(capture, facts=facts, losses=Losses(lost))
 
 
-def profile_steps(step: Callable[[], Any], steps: int) -> Profiled:
-    """Run the steps under JAX's profiler, after one that is not kept: the first fills the profiler's own buffers."""
-    jax = importlib.import_module("jax")
+def _profiled(step: Callable[[], Any], steps: int) -> Profiled:
+    profiler = jax.profiler
     options: dict[str, Any] = {}
-    if hasattr(jax.profiler, "ProfileOptions"):
-        wanted = jax.profiler.ProfileOptions()
-        wanted.python_tracer_level = 0
-        options["profiler_options"] = wanted
-    brackets: list[TimeInterval] = []
-    with temporary_folder("jax") as folder:
-        before = read_clocks()
-        jax.profiler.start_trace(folder, **options)
-        try:
-            step()
-            for _ in range(steps):
-                begin = time.perf_counter_ns()
-                step()
-                brackets.append((begin, time.perf_counter_ns()))
-            time.sleep(_SETTLE_S)
-        finally:
-            jax.profiler.stop_trace()
-        clock = RealtimeClock(before, read_clocks())
-        files = sorted(Path(folder).rglob("*.xplane.pb"))
-        if not files:
-            raise CaptureError("JAX's profiler wrote no .xplane.pb file")
-        space = read_xspace(files[-1].read_bytes(), clock)
-    return Profiled(brackets, space.events, clock.error_ns, recorded_levels(space), space.warnings)
+    if hasattr(profiler, "ProfileOptions"):
+        options["profiler_options"] = profiler.ProfileOptions()
+        options["profiler_options"].python_tracer_level = 0
+    return profiled_steps("JAX", partial(profiler.start_trace, **options), profiler.stop_trace, step, steps)
 
 
-def _program_facts(program: CompiledStep) -> dict[str, Any]:
+def _program_facts(program: Any) -> dict[str, Any]:
     memory = _planned_memory(program)
     # Weights and batch are there before a step: no source counts them to its peak.
     peak = {"peak_bytes": memory["total_bytes"] - memory["argument_bytes"]} if memory else {}
@@ -162,7 +115,7 @@ def _notes(facts: Mapping[str, Any], lost: int) -> list[str]:
     return notes
 
 
-def _planned_memory(program: CompiledStep) -> dict[str, int]:
+def _planned_memory(program: Any) -> dict[str, int]:
     plan = program.memory_analysis()
     if plan is None:
         return {}
@@ -178,7 +131,7 @@ def _planned_memory(program: CompiledStep) -> dict[str, int]:
     return {name: int(value) for name, value in {**parts, "total_bytes": total}.items()}
 
 
-def _cost(program: CompiledStep) -> dict[str, float]:
+def _cost(program: Any) -> dict[str, float]:
     """XLA's own estimate of the whole program."""
     found = program.cost_analysis() or {}
     found = found[0] if isinstance(found, list) else found  # a list of one in older releases
@@ -199,6 +152,3 @@ def _fused_across(found: Thunks, placement: Placement) -> dict[str, list[str]]:
     names = dict.fromkeys(str(thunk.event.stats["hlo_op"]) for thunk in found.thunks)
     works = ((name, placement.work(name)) for name in names)
     return {name: list(work.fused_places) for name, work in works if work and work.fused_places}
-
-
-SOURCE = JaxSource()

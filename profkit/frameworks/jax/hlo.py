@@ -1,6 +1,6 @@
 """The text of a program that XLA compiled in, its instructions out. Standard library only.
 
-`jax.stages.Compiled.as_text()` prints one instruction per line; fusions call computations that stand before.
+`jax.stages.Compiled.as_text()` prints one instruction per line; fusions call computations defined before.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 _COMPUTATION = re.compile(r"^(?:ENTRY )?%?(\S+) .*\{$")
 _INSTRUCTION = re.compile(r"^  (ROOT )?%?(\S+) = ((?:\([^=]*?\)|\S+)) ([a-z][\w\-]*)\((.*)$")
 _OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
-_CALLED = re.compile(r"(?:calls|to_apply|body)=%?([\w.\-]+)")
+_COMMENT = re.compile(r"/\*.*?\*/")
+_CALLED = re.compile(r"(?:calls|to_apply|body|condition)=%?([\w.\-]+)")
 _TARGET = re.compile(r'custom_call_target="([^"]+)"|"kind":"([^"]+)"')
 _OPERAND = re.compile(r"%([\w.\-]+)")
 _ARRAY = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
@@ -19,15 +20,13 @@ _ARRAY = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
 
 @dataclass(frozen=True)
 class HloInstruction:
-    """One line of the program."""
-
     name: str
     opcode: str
     shape: str
     operands: tuple[str, ...]
     op_name: str = ""
     called: tuple[str, ...] = ()
-    """Computations inside: the body of a fusion, the function of a reduction."""
+    """Computations inside: the body of a fusion, the function of a reduction, condition and body of a loop."""
     target: str = ""
     """The library or kind of fusion that runs it, where the text says so."""
     is_root: bool = False
@@ -37,7 +36,6 @@ class HloInstruction:
 class Module:
     """A program: instructions by name (unique in a module), and those of each computation in order."""
 
-    name: str = ""
     instructions: dict[str, HloInstruction] = field(default_factory=dict)
     computations: dict[str, list[HloInstruction]] = field(default_factory=dict)
 
@@ -49,12 +47,11 @@ class Module:
 
 
 def parse_module(text: str) -> Module:
-    """Read the text of a module."""
-    module = Module(name=text[: text.find(",")].removeprefix("HloModule ").strip())
+    module = Module()
     current: list[HloInstruction] = []
     for line in text.splitlines():
         if line.startswith("  "):
-            found = _INSTRUCTION.match(line)
+            found = _INSTRUCTION.match(_COMMENT.sub("", line))  # /*index=5*/ in the shape of a tuple
             if found:
                 instruction = _instruction(*found.groups())
                 module.instructions[instruction.name] = instruction
@@ -81,7 +78,7 @@ def _instruction(root: str | None, name: str, shape: str, opcode: str, rest: str
 
 
 def _split_call(rest: str) -> tuple[str, str]:
-    """The operands and what stands behind their closing bracket."""
+    """The operands and the text behind their closing bracket."""
     depth = 1
     for place, letter in enumerate(rest):
         depth += (letter == "(") - (letter == ")")

@@ -1,91 +1,123 @@
-"""JAX on CPU: the network as one jitted function, its training as one jitted step; images are held as NHWC.
-
-Every layer runs under jax.named_scope of its name, so that XLA's instructions tell whose they are.
-"""
+"""JAX on CPU: the network as one jitted function, its training as one jitted step; images are held as NHWC."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from profkit.frameworks.adapter import Array, require
-from profkit.frameworks.jax.operators import ENVIRONMENT, CompileTimes, convolve, jax_facts, normalise, pooling
-from profkit.frameworks.networks.contract import NetworkBuilder, NetworkConditions, refuse_layers
-from profkit.frameworks.networks.nhwc import images_to_nhwc, weights_from_nhwc, weights_to_nhwc
-from profkit.ops.conv2d import Conv2d
-from profkit.ops.lrn import LocalResponseNorm
-from profkit.ops.matmul import MatMul
-from profkit.ops.networks.layer import DROPOUT, LRN, Layer
-from profkit.ops.networks.network import CROSS_ENTROPY, Network
-from profkit.ops.networks.training import Training
-from profkit.ops.pool2d import Pool2d
+from profkit.frameworks.jax.model import LAYERS, Tensors, first_slots, loss_of, updated
+from profkit.frameworks.jax.operators import ENVIRONMENT, CompileTimes, jax_facts
+from profkit.frameworks.lazy import Tensor, jax
+from profkit.frameworks.networks.contract import BuiltNetwork, NetworkBuilder, NetworkConditions
+from profkit.frameworks.networks.graph import Evaluation
+from profkit.frameworks.networks.nhwc import (
+    images_to_nhwc,
+    masks_to_nhwc,
+    refuse_order,
+    weights_from_nhwc,
+    weights_to_nhwc,
+)
+from profkit.frameworks.networks.optimisers import ALL_OPTIMIZERS, Numbers, StepNumbers
+from profkit.ops.networks.layer import BATCH_NORM, DROPOUT, LAYER_KINDS, LAYER_NORM, LRN, LSTM
+from profkit.ops.networks.network import Network
 
 JIT = "jit"
-LOSS, OPTIMISER = "loss", "optimiser"
-"""Scopes of a training step besides the layers."""
-Tensor = Any
-Tensors = dict[str, Any]
-HELD = "NHWC"
 
 
-class BuiltJax:
-    """A network as two jitted functions over one state (weights, velocities, the key of dropout)."""
+class Batch(NamedTuple):
+    images: Tensor
+    labels: Tensor
+    masks: Tensors
+
+
+class BuiltJax(BuiltNetwork):
+    """A network as jitted functions over one state (weights, running values, the optimiser's slots, dropout's key)."""
 
     def __init__(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> None:
-        jax = importlib.import_module("jax")
         self.model = self
         self.notes: Sequence[str] = _notes(network)
         self.compile_times = CompileTimes()
         self._network = network
-        held = weights_to_nhwc(network, weights)
-        self._state: dict[str, Any] = {"weights": {name: jax.device_put(array) for name, array in held.items()}}
-        if conditions.training.momentum:
-            zeros = jax.numpy.zeros_like
-            self._state["velocity"] = {name: zeros(array) for name, array in self._state["weights"].items()}
-        if any(layer.kind == DROPOUT for layer in network.layers):
-            self._state["key"] = jax.random.key(0)
-        self._batch: Any = None
-        self._infer = jax.jit(_inference(network))
+        self._training = conditions.training
+        self._numbers = StepNumbers(conditions.training)
+        held = {name: jax.device_put(array) for name, array in weights_to_nhwc(network, weights).items()}
+        parameters = {name: held[name] for name in network.parameter_shapes()}
+        self._state: dict[str, Any] = {
+            "weights": parameters,
+            "running": {name: held[name] for name in network.state_shapes()},
+            "slots": first_slots(conditions.training, parameters),
+            "key": jax.random.key(0) if any(layer.kind == DROPOUT for layer in network.layers) else None,
+        }
+        self._batch: Batch | None = None
+        self._infer = jax.jit(self._infer_step)
         # The old state is given away, as training loops do: the new one may take its memory.
-        self._train = jax.jit(_training_step(network, conditions.training), donate_argnums=0)
+        self._train = jax.jit(self._train_step, donate_argnums=0)
+        self._differentiate = jax.jit(self._gradient_step)
 
     @property
     def held_bytes(self) -> int:
-        """Of weights and velocities."""
-        held = [*self._state["weights"].values(), *self._state.get("velocity", {}).values()]
+        held = jax.tree.leaves([self._state["weights"], self._state["running"], self._state["slots"]])
         return sum(int(each.nbytes) for each in held)
 
-    def put(self, images: Array, labels: Array) -> tuple[Tensor, Tensor]:
-        jax = importlib.import_module("jax")
-        if labels.dtype == np.int64:
-            labels = labels.astype(np.int32)  # JAX has no 64-bit numbers unless they are switched on
-        batch = (jax.device_put(images_to_nhwc(images)), jax.device_put(labels))
-        self._batch = batch
-        return batch
+    def put(self, images: Array, labels: Array, masks: Mapping[str, Array] | None = None) -> Batch:
+        # JAX has no 64-bit numbers unless they are switched on.
+        images, labels = (each.astype(np.int32) if each.dtype == np.int64 else each for each in (images, labels))
+        given = masks_to_nhwc(self._network, masks or {})
+        self._batch = Batch(*jax.device_put((images_to_nhwc(images), labels, given)))
+        return self._batch
 
-    def infer(self, batch: tuple[Tensor, Tensor]) -> Tensor:
-        return self._infer(self._state["weights"], batch[0]).block_until_ready()
+    def infer(self, batch: Batch) -> Tensor:
+        return self._infer(self._state["weights"], self._state["running"], batch.images).block_until_ready()
 
-    def train(self, batch: tuple[Tensor, Tensor]) -> Tensor:
-        loss, self._state = self._train(self._state, *batch)
+    def train(self, batch: Batch) -> Tensor:
+        loss, self._state = self._train(self._state, self._numbers.next(), batch)
         # All parts of a result become ready together: one execution makes them.
         return loss.block_until_ready()
 
-    def to_numpy(self, result: Tensor) -> Array:
-        return np.asarray(result)
+    def gradients(self, batch: Batch) -> dict[str, Array]:
+        held = {name: np.asarray(array) for name, array in self._differentiate(self._state, batch).items()}
+        return weights_from_nhwc(self._network, held)
+
+    def set_rates(self, learning_rate: float, momentum: float) -> None:
+        self._numbers.rates = learning_rate, momentum
 
     def weights(self) -> dict[str, Array]:
-        held = {name: np.asarray(array) for name, array in self._state["weights"].items()}
-        return weights_from_nhwc(self._network, held)
+        held = {**self._state["weights"], **self._state["running"]}
+        return weights_from_nhwc(self._network, {name: np.asarray(array) for name, array in held.items()})
 
     def compiled(self, is_training: bool) -> Any:
         """What XLA made of a step (a jax.stages.Compiled), from JAX's own cache; `put` must have been called."""
+        assert self._batch is not None
         if is_training:
-            return self._train.lower(self._state, *self._batch).compile()
-        return self._infer.lower(self._state["weights"], self._batch[0]).compile()
+            return self._train.lower(self._state, self._numbers.now(), self._batch).compile()
+        return self._infer.lower(self._state["weights"], self._state["running"], self._batch.images).compile()
+
+    def _infer_step(self, weights: Tensors, running: Tensors, images: Tensor) -> Tensor:
+        return Evaluation(self._network, {**weights, **running}).run(LAYERS, images, jax.named_scope)
+
+    def _train_step(self, state: dict[str, Any], numbers: Numbers, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
+        new_key, key = (None, None) if state["key"] is None else jax.random.split(state["key"])
+        (loss, running), gradients = self._with_gradients(state, key, batch)
+        weights, slots = updated(
+            self._network,
+            self._training,
+            numbers or self._numbers.constant,
+            state["weights"],
+            state["slots"],
+            gradients,
+        )
+        return loss, {"weights": weights, "running": running, "slots": slots, "key": new_key}
+
+    def _gradient_step(self, state: dict[str, Any], batch: Batch) -> Tensors:
+        gradients: Tensors = self._with_gradients(state, state["key"], batch)[1]
+        return gradients
+
+    def _with_gradients(self, state: dict[str, Any], key: Any, batch: Batch) -> Any:
+        function = jax.value_and_grad(loss_of, has_aux=True)
+        return function(state["weights"], state["running"], self._network, batch.images, batch.labels, key, batch.masks)
 
 
 def _notes(network: Network) -> list[str]:
@@ -99,102 +131,18 @@ def _notes(network: Network) -> list[str]:
     return notes
 
 
-def _inference(network: Network) -> Callable[[Tensors, Tensor], Tensor]:
-    def infer(weights: Tensors, images: Tensor) -> Tensor:
-        return _forward(network, weights, images, None)
-
-    return infer
-
-
-def _training_step(
-    network: Network, training: Training
-) -> Callable[[dict[str, Any], Tensor, Tensor], tuple[Tensor, dict[str, Any]]]:
-    jax = importlib.import_module("jax")
-
-    def loss_of(weights: Tensors, images: Tensor, labels: Tensor, key: Any) -> Tensor:
-        output = _forward(network, weights, images, key)
-        with jax.named_scope(LOSS):
-            return _loss(network, output, labels)
-
-    def train_step(state: dict[str, Any], images: Tensor, labels: Tensor) -> tuple[Tensor, dict[str, Any]]:
-        new = dict(state)
-        key = None
-        if "key" in state:
-            new["key"], key = jax.random.split(state["key"])
-        loss, gradients = jax.value_and_grad(loss_of)(state["weights"], images, labels, key)
-        with jax.named_scope(OPTIMISER):
-            new.update(_updated(network, training, state, gradients))
-        return loss, new
-
-    return train_step
-
-
-def _loss(network: Network, output: Tensor, labels: Tensor) -> Tensor:
-    jax = importlib.import_module("jax")
-    if network.loss == CROSS_ENTROPY:
-        logarithms = jax.nn.log_softmax(output)
-        return -jax.numpy.take_along_axis(logarithms, labels[:, None], axis=1).mean()
-    return ((output - labels) ** 2).mean()
-
-
-def _updated(network: Network, training: Training, state: Mapping[str, Any], gradients: Tensors) -> dict[str, Any]:
-    """SGD: the new weights and, with momentum, velocities."""
-    jax = importlib.import_module("jax")
-    weights, velocity = dict(state["weights"]), dict(state.get("velocity", {}))
-    for layer in network.layers:
-        with jax.named_scope(layer.name):
-            for name in layer.parameter_shapes():
-                change = gradients[name]
-                if training.weight_decay and layer.start.weight_decay and name.endswith(".w"):
-                    change = change + layer.start.weight_decay * weights[name]
-                if velocity:
-                    change = velocity[name] = training.momentum * velocity[name] + change
-                weights[name] = weights[name] - training.learning_rate * change
-    return {"weights": weights, "velocity": velocity} if velocity else {"weights": weights}
-
-
-def _forward(network: Network, weights: Tensors, images: Tensor, key: Any) -> Tensor:
-    jax = importlib.import_module("jax")
-    x = images
-    for number, layer in enumerate(network.layers):
-        with jax.named_scope(layer.name):
-            if layer.kind == DROPOUT:
-                x = x if key is None else _dropout(x, layer.rate, jax.random.fold_in(key, number))
-            else:
-                x = _layer(layer, x, weights)
-    return x
-
-
-def _layer(layer: Layer, x: Tensor, weights: Tensors) -> Tensor:
-    jax = importlib.import_module("jax")
-    spec = layer.spec
-    if isinstance(spec, Conv2d):
-        x = convolve(spec.replaced(layout=HELD), x, weights[f"{layer.name}.w"], "HWIO") + weights[f"{layer.name}.b"]
-    elif isinstance(spec, MatMul):
-        x = x @ weights[f"{layer.name}.w"] + weights[f"{layer.name}.b"]
-    elif isinstance(spec, Pool2d):
-        x = pooling(spec.replaced(layout=HELD))[0](x)
-    elif isinstance(spec, LocalResponseNorm):
-        x = normalise(spec.replaced(layout=HELD), x)
-    else:
-        x = x.reshape(layer.output_shape)
-    return jax.nn.relu(x) if layer.activation == "relu" else x
-
-
-def _dropout(x: Tensor, rate: float, key: Any) -> Tensor:
-    jax = importlib.import_module("jax")
-    is_kept = jax.random.bernoulli(key, 1.0 - rate, x.shape)
-    return jax.numpy.where(is_kept, x / (1.0 - rate), 0.0)
-
-
 class JaxBuilder(NetworkBuilder):
     """jit only: op by op, JAX compiles each primitive for itself and its instructions carry no layer's name."""
 
     name = "jax"
     modes = (JIT,)
+    kinds = LAYER_KINDS
+    composed = (BATCH_NORM, LAYER_NORM, LRN, LSTM)
+    optimizers = ALL_OPTIMIZERS
+    has_schedules = True
 
     def supports(self, network: Network, conditions: NetworkConditions) -> str:
-        return refuse_layers(network, self.name)
+        return refuse_order(network)
 
     def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
         return {name: value for name, value in ENVIRONMENT.items() if name != "JAX_ENABLE_X64"}

@@ -10,21 +10,30 @@ from typing import Any
 import numpy as np
 
 from profkit.frameworks.adapter import Array, Prepared
-from profkit.frameworks.framework import (
-    ALL_DTYPES,
-    Framework,
-    Job,
-    channel_shape,
-    product,
+from profkit.frameworks.formulas import Module, formula, lstm_step
+from profkit.frameworks.formulas import activated as by_formula
+from profkit.frameworks.framework import ALL_DTYPES, Framework, Job, product
+from profkit.frameworks.layouts import channel_shape
+from profkit.frameworks.lazy import Tensor, jax
+from profkit.ops import (
+    Activation,
+    Attention,
+    BatchNorm,
+    BiasRelu,
+    Conv2d,
+    LayerNorm,
+    LocalResponseNorm,
+    Lstm,
+    MatMul,
+    Pool2d,
+    Softmax,
 )
-from profkit.ops.bias_relu import BiasRelu
-from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
-from profkit.ops.lrn import LocalResponseNorm
-from profkit.ops.matmul import MatMul
-from profkit.ops.pool2d import MAX, Pool2d
-from profkit.ops.softmax import Softmax
+from profkit.ops.activation import GELU, RELU, SIGMOID, TANH
+from profkit.ops.batch_norm import PARAMETER_GRADIENT
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from profkit.ops.layout import image_shape
+from profkit.ops.pool2d import MAX
 
-Tensor = Any
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     # Without it float64 inputs silently become float32; float32 programs stay as they are.
@@ -35,7 +44,6 @@ ENVIRONMENT = {
 
 def begin_jax() -> dict[str, str]:
     """Open JAX with 64-bit numbers."""
-    jax = importlib.import_module("jax")
     if not jax.config.jax_enable_x64:
         jax.config.update("jax_enable_x64", True)
     return jax_facts()
@@ -47,13 +55,13 @@ def jax_facts() -> dict[str, str]:
     JAX takes no thread count: XLA makes one pool of as many threads as the process may use cores when the
     first operator runs. The worker's CPU affinity is therefore what sets it.
     """
-    jax = importlib.import_module("jax")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return {
         "version": str(jax.__version__),
         "jaxlib": str(importlib.import_module("jaxlib").__version__),
         "devices": ", ".join(str(device) for device in jax.devices()),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
-        "threads": f"{_usable_cores()} (XLA takes the cores of the process's affinity)",
+        "threads": f"{cores} (XLA takes the cores of the process's affinity)",
     }
 
 
@@ -62,7 +70,7 @@ class CompileTimes:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
-        importlib.import_module("jax").monitoring.register_event_duration_secs_listener(self._add)
+        jax.monitoring.register_event_duration_secs_listener(self._add)
 
     def _add(self, event: str, seconds: float, **_facts: Any) -> None:
         if event.startswith("/jax/core/compile/"):
@@ -70,24 +78,18 @@ class CompileTimes:
             self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
 
-def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 ADAPTER = Framework("jax", lambda *_: begin_jax(), environment=ENVIRONMENT, dtypes=ALL_DTYPES)
 
 
 def _prepared(run: Callable[..., Tensor], arrays: Sequence[Array], note: str = "") -> Prepared:
     """A jitted call. The inputs are arguments, so that XLA cannot compute the result ahead."""
-    jax = importlib.import_module("jax")
     arguments = [jax.device_put(array) for array in arrays]
     compiled = jax.jit(run)
-    return Prepared(lambda: compiled(*arguments).block_until_ready(), np.asarray, note=note)
+    return Prepared(lambda: compiled(*arguments).block_until_ready(), note=note)
 
 
 @ADAPTER.operator("conv2d")
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
-    jax = importlib.import_module("jax")
     channels = channel_shape(spec.layout)
 
     # A convolution is linear in either argument: its transpose is the gradient alone, no forward pass.
@@ -114,7 +116,7 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
 
 def convolve(spec: Conv2d, x: Tensor, w: Tensor, filters: str = "OIHW") -> Tensor:
     """The bare convolution of images in the spec's layout; `filters` is the layout of w."""
-    return importlib.import_module("jax").lax.conv_general_dilated(
+    return jax.lax.conv_general_dilated(
         x,
         w,
         window_strides=spec.stride,
@@ -127,11 +129,7 @@ def convolve(spec: Conv2d, x: Tensor, w: Tensor, filters: str = "OIHW") -> Tenso
 
 @ADAPTER.operator("matmul")
 def _matmul(job: Job, spec: MatMul) -> Prepared:
-    return _prepared(product(importlib.import_module("jax.numpy"), spec), job.arrays("a", "b", "bias"))
-
-
-def _window_dimensions(layout: str, size: tuple[int, int]) -> tuple[int, ...]:
-    return (1, 1, *size) if layout == "NCHW" else (1, *size, 1)
+    return _prepared(product(jax.numpy, spec, in_place=False), job.arrays("a", "b", "bias"))
 
 
 @ADAPTER.operator("pool2d")
@@ -143,8 +141,7 @@ def _pool2d(job: Job, spec: Pool2d) -> Prepared:
 
 
 def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
-    """JAX's own derivative; XLA drops the forward pass, whose result nobody asks for."""
-    jax = importlib.import_module("jax")
+    """JAX's own derivative; XLA drops the forward pass, whose result is unused."""
     run, divisors = pooling(spec)
     if spec.mode == MAX:
         return _prepared(lambda x, dy: jax.vjp(run, x)[1](dy)[0], job.arrays("x", "dy"))
@@ -155,9 +152,9 @@ def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
 
 
 def pooling(spec: Pool2d) -> tuple[Callable[..., Tensor], list[Array]]:
-    """The pooling of x, and what it takes besides: the divisors of an average."""
-    lax = importlib.import_module("jax").lax
-    sizes = (_window_dimensions(spec.layout, size) for size in (spec.kernel_size, spec.stride))
+    """The pooling of x, and its additional input: the divisors of an average."""
+    lax = jax.lax
+    sizes = (image_shape(spec.layout, 1, 1, size) for size in (spec.kernel_size, spec.stride))
     window = (*sizes, spec.window.pad_widths(spec.layout))
     zero, lowest = spec.numpy_dtype.type(0), spec.numpy_dtype.type(-np.inf)
     if spec.mode == MAX:
@@ -170,12 +167,16 @@ def pooling(spec: Pool2d) -> tuple[Callable[..., Tensor], list[Array]]:
 @ADAPTER.operator("lrn")
 def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
     note = "JAX has no LRN: reduce_window over channels, power and division"
+    if spec.direction != FORWARD:
+        return _prepared(
+            lambda x, dy: jax.vjp(lambda x: normalise(spec, x), x)[1](dy)[0], job.arrays("x", "dy"), f"{note}; jax.vjp"
+        )
     return _prepared(lambda x: normalise(spec, x), [job.inputs["x"]], note)
 
 
 def normalise(spec: LocalResponseNorm, x: Tensor) -> Tensor:
     """Local response normalisation of images in the spec's layout."""
-    lax = importlib.import_module("jax").lax
+    lax = jax.lax
     at = 1 if spec.layout == "NCHW" else 3
     window = tuple(spec.size if i == at else 1 for i in range(4))
     pads = tuple(spec.reach if i == at else (0, 0) for i in range(4))
@@ -185,12 +186,110 @@ def normalise(spec: LocalResponseNorm, x: Tensor) -> Tensor:
 
 @ADAPTER.operator("bias_relu")
 def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
-    nn = importlib.import_module("jax.nn")
+    if spec.direction != FORWARD:
+        return _by_formula(job, spec)
     channels = channel_shape(spec.layout)
-    return _prepared(lambda x, b: nn.relu(x + b.reshape(channels)), job.arrays("x", "b"))
+    return _prepared(lambda x, b: jax.nn.relu(x + b.reshape(channels)), job.arrays("x", "b"))
 
 
 @ADAPTER.operator("softmax")
 def _softmax(job: Job, spec: Softmax) -> Prepared:
-    nn = importlib.import_module("jax.nn")
-    return _prepared(lambda x: nn.softmax(x, axis=-1), [job.inputs["x"]])
+    if spec.direction != FORWARD:
+        return _by_formula(job, spec)
+    return _prepared(lambda x: jax.nn.softmax(x, axis=-1), [job.inputs["x"]])
+
+
+def array_module() -> Module:
+    """jax.numpy, and its error function and sums by index."""
+    return Module(jax.numpy, jax.scipy.special.erf, jax.ops.segment_sum)
+
+
+_COMPOSED = "the formula with jax.numpy"
+
+
+def _by_formula(job: Job, spec: Any) -> Prepared:
+    return _prepared(formula(array_module(), spec), job.arrays(*spec.input_shapes()), _COMPOSED)
+
+
+for _op in ("add", "dropout", "embedding", "optimiser_step"):
+    ADAPTER.operator(_op)(_by_formula)
+
+
+def activated(function: str) -> Callable[[Tensor], Tensor]:
+    """jax.nn's own functions where it has them; scaled_tanh and this hard_sigmoid are formulas."""
+    if function == GELU:
+        return lambda x: jax.nn.gelu(x, approximate=False)
+    own = {RELU: "relu", TANH: "tanh", SIGMOID: "sigmoid"}
+    if function in own:
+        run: Callable[[Tensor], Tensor] = getattr(jax.nn, own[function])
+        return run
+    return lambda x: by_formula(array_module(), function, x)
+
+
+@ADAPTER.operator("activation")
+def _activation(job: Job, spec: Activation) -> Prepared:
+    run = activated(spec.function)
+    if spec.direction == FORWARD:
+        return _prepared(run, job.arrays("x"))
+    return _prepared(lambda x, dy: jax.vjp(run, x)[1](dy)[0], job.arrays("x", "dy"), "jax.vjp")
+
+
+@ADAPTER.operator("batch_norm")
+def _batch_norm(job: Job, spec: BatchNorm) -> Prepared:
+    return _normalisation(job, spec, spec.channels)
+
+
+@ADAPTER.operator("layer_norm")
+def _layer_norm(job: Job, spec: LayerNorm) -> Prepared:
+    return _normalisation(job, spec, spec.width)
+
+
+def _normalisation(job: Job, spec: Any, parameters: int) -> Prepared:
+    """JAX's own derivative of the formula; XLA drops what of the forward pass is unused."""
+    run = formula(array_module(), spec.replaced(direction=FORWARD))
+    if spec.direction == FORWARD:
+        return _prepared(run, job.arrays(*spec.input_shapes()), _COMPOSED)
+    jnp, note = jax.numpy, f"jax.vjp of {_COMPOSED}"
+    if spec.direction == PARAMETER_GRADIENT:
+        ones = jnp.ones(parameters, spec.numpy_dtype)
+        return _prepared(
+            lambda x, dy: jnp.stack(jax.vjp(lambda scale, shift: run(x, scale, shift), ones, ones)[1](dy)),
+            job.arrays("x", "dy"),
+            note,
+        )
+    return _prepared(
+        lambda x, scale, dy: jax.vjp(lambda x: run(x, scale, jnp.zeros_like(scale)), x)[1](dy)[0],
+        job.arrays("x", "scale", "dy"),
+        note,
+    )
+
+
+@ADAPTER.operator("lstm")
+def _lstm(job: Job, spec: Lstm) -> Prepared:
+    jnp, module = jax.numpy, array_module()
+
+    def run(x: Tensor, w: Tensor, u: Tensor, b: Tensor) -> Tensor:
+        def step(state: tuple[Tensor, Tensor], sums: Tensor) -> Any:
+            h, c = lstm_step(module, spec, sums + state[0] @ u, state[1])
+            return (h, c), (h if spec.returns_sequence else None)
+
+        zeros = jnp.zeros((spec.batch, spec.cells), x.dtype)
+        (h, _), results = jax.lax.scan(step, (zeros, zeros), jnp.swapaxes(x @ w + b, 0, 1))
+        return jnp.swapaxes(results, 0, 1) if spec.returns_sequence else h
+
+    return _prepared(run, job.arrays("x", "w", "u", "b"), "composed: lax.scan over the steps")
+
+
+@ADAPTER.operator("attention")
+def _attention(job: Job, spec: Attention) -> Prepared:
+    if spec.dtype in ("float64", "float16"):
+        prepared = _by_formula(job, spec)
+        prepared.note += ": jax.nn.dot_product_attention has its softmax in float32, and no float16 product on CPU"
+        return prepared
+    shape = (spec.batch, spec.steps, spec.heads, spec.width)
+
+    def run(*arrays: Tensor) -> Tensor:
+        q, k, v = (array.reshape(shape) for array in arrays)
+        return jax.nn.dot_product_attention(q, k, v, is_causal=spec.causal).reshape(spec.output_shape())
+
+    return _prepared(run, job.arrays("q", "k", "v"))

@@ -24,17 +24,17 @@ _PHASES = (FORWARD, BACKWARD, OPTIMISER)
 
 
 @dataclass(frozen=True)
-class Scope:
+class NameScope:
     """What an op_name says."""
 
     layer: str | None
     phase: str | None
 
 
-ReadScope = Callable[[str], Scope]
+ReadScope = Callable[[str], NameScope]
 Neighbours = dict[str, list[HloInstruction]]
-NOWHERE = Scope(None, None)
-UPDATE = Scope(None, OPTIMISER)
+NOWHERE = NameScope(None, None)
+UPDATE = NameScope(None, OPTIMISER)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def scope_reader(layers: Iterable[str], optimiser: str = "optimiser", strip: boo
         base, _, number = name.rpartition("_")
         return base if strip and number.isdigit() and base in known else None
 
-    def read(op_name: str) -> Scope:
+    def read(op_name: str) -> NameScope:
         layer = phase = None
         for part in op_name.split("/"):
             name, wrappers = _unwrapped(part)
@@ -78,7 +78,7 @@ def scope_reader(layers: Iterable[str], optimiser: str = "optimiser", strip: boo
                 phase = OPTIMISER
             elif ("jvp" in wrappers or layer) and phase is None:
                 phase = FORWARD
-        return Scope(layer, phase)
+        return NameScope(layer, phase)
 
     return read
 
@@ -102,8 +102,13 @@ class Placement:
         self._default_phase = default_phase
         self._users: Neighbours = {}
         self._operands: Neighbours = {}
-        self._from_users: dict[str, frozenset[Scope]] = {}
-        self._from_operands: dict[str, frozenset[Scope]] = {}
+        self._from_users: dict[str, frozenset[NameScope]] = {}
+        self._from_operands: dict[str, frozenset[NameScope]] = {}
+        loops = {name: each for each in module.instructions.values() if each.opcode == "while" for name in each.called}
+        self._loops = {
+            each.name: loops[name] for name, inside in module.computations.items() if name in loops for each in inside
+        }
+        """The loop that an instruction is in."""
         for instruction in module.instructions.values():
             operands = [each for name in instruction.operands if (each := module.instructions.get(name))]
             self._operands[instruction.name] = operands
@@ -132,33 +137,36 @@ class Placement:
             shape_bytes(instruction.shape),
         )
 
-    def _scope(self, instruction: HloInstruction) -> tuple[Scope, str]:
+    def _scope(self, instruction: HloInstruction) -> tuple[NameScope, str]:
         own = self._own(instruction)
         if own == UPDATE:
             # Whose weights are updated: those whose gradient comes in.
-            layer = _only(scope.layer for scope in self._scopes_of_operands(instruction))
-            return Scope(layer, OPTIMISER), EXACT if layer is None else INFERRED
+            layer = _only(scope.layer for scope in self._scopes_around(instruction, self._operands))
+            return NameScope(layer, OPTIMISER), EXACT if layer is None else INFERRED
         if own.phase is not None:
             return own, EXACT
-        return self._inferred(instruction), INFERRED
+        inferred = self._inferred(instruction)
+        if inferred.layer is None and instruction.name in self._loops:
+            return self._scope(self._loops[instruction.name])[0], INFERRED
+        return inferred, INFERRED
 
-    def _inferred(self, instruction: HloInstruction) -> Scope:
+    def _inferred(self, instruction: HloInstruction) -> NameScope:
         """What all users agree on: one layer, or none; one phase, or the first in which it is needed.
 
         What only updates use, but is made of gradients, is a gradient. A copy that several phases use serves none of
         them alone: it is in the phase of copies.
         """
-        users, operands = self._scopes_of_users(instruction), self._scopes_of_operands(instruction)
+        users, operands = (self._scopes_around(instruction, around) for around in (self._users, self._operands))
         scopes = users or operands
         layer = _only(scope.layer for scope in scopes)
         phases = {scope.phase for scope in scopes}
         if phases == {OPTIMISER} and any(scope.phase == BACKWARD for scope in operands):
-            return Scope(layer, BACKWARD)
-        if len(phases) > 1 and is_move(instruction, self._module.inside(instruction)):
-            return Scope(layer, COPY)
-        return Scope(layer, next((phase for phase in _PHASES if phase in phases), None))
+            return NameScope(layer, BACKWARD)
+        if len(phases) > 1 and all(each.opcode in _MOVES for each in self._module.inside(instruction) or [instruction]):
+            return NameScope(layer, COPY)
+        return NameScope(layer, next((phase for phase in _PHASES if phase in phases), None))
 
-    def _own(self, instruction: HloInstruction) -> Scope:
+    def _own(self, instruction: HloInstruction) -> NameScope:
         """By its op_name; a fusion by the heaviest of what it does, else by its name, what it does last, or most."""
         inside = self._module.inside(instruction)
         heavy = heaviest(inside)
@@ -170,24 +178,16 @@ class Placement:
         votes = Counter(scope for each in inside if (scope := self._read(each.op_name)).phase is not None)
         return votes.most_common(1)[0][0] if votes else NOWHERE
 
-    def _scopes_of_users(self, instruction: HloInstruction) -> frozenset[Scope]:
-        """Of all who need it, looking through those who have no scope themselves."""
-        return self._scopes_around(instruction, self._users, self._from_users)
-
-    def _scopes_of_operands(self, instruction: HloInstruction) -> frozenset[Scope]:
-        """Of all that it is made of, likewise."""
-        return self._scopes_around(instruction, self._operands, self._from_operands)
-
-    def _scopes_around(
-        self, instruction: HloInstruction, around: Neighbours, known: dict[str, frozenset[Scope]]
-    ) -> frozenset[Scope]:
+    def _scopes_around(self, instruction: HloInstruction, around: Neighbours) -> frozenset[NameScope]:
+        """Of all its users, or of all operands that it is made of, looking through those who have no scope."""
+        known = self._from_users if around is self._users else self._from_operands
         if instruction.name not in known:
-            scopes: set[Scope] = set()
+            scopes: set[NameScope] = set()
             for each in around.get(instruction.name, ()):
                 own = self._own(each)
                 # An update without a layer is looked through to the gradient that it was made of.
                 is_known = own.phase is not None and (own != UPDATE or around is self._users)
-                scopes |= {own} if is_known else self._scopes_around(each, around, known)
+                scopes |= {own} if is_known else self._scopes_around(each, around)
             known[instruction.name] = frozenset(scopes)
         return known[instruction.name]
 
@@ -216,8 +216,3 @@ def main_opcode(instruction: HloInstruction, inside: Sequence[HloInstruction]) -
     if last:
         return last[-1]
     return "transpose" if "transpose" in opcodes else opcodes[-1]
-
-
-def is_move(instruction: HloInstruction, inside: Sequence[HloInstruction]) -> bool:
-    """Whether it computes nothing."""
-    return all(each.opcode in _MOVES for each in (inside or [instruction]))

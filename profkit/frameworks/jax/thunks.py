@@ -1,7 +1,7 @@
 """A profile of XLA's CPU runtime in (events of xplane.py), spans of operators, runtime and pool out.
 
 XLA runs a program as thunks, one per instruction, on several threads at once. A thunk may hand parts of its work to the
-pool and return before they are done; `ThreadpoolListener` events tell which thread then worked for whom.
+pool and return before they are done; `ThreadpoolListener` events show which thread then worked for which.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from profkit.capture.event_log import EventLog
 from profkit.capture.schema import EXACT, HOST, NONE, Level
-from profkit.frameworks.events.xplane import XplaneEvent
+from profkit.frameworks.events.xplane import ThreadLine, TimeInterval, XplaneEvent
 from profkit.frameworks.jax.placement import Placement
 
 _HOST_PLANE = "/host:CPU"
@@ -22,8 +22,6 @@ _EXECUTE = "ThunkExecutor::Execute"
 _DONE = "end: "
 """With an instruction's name: the moment at which a thunk's result is there."""
 _RECORD, _START, _STOP = (f"ThreadpoolListener::{name}" for name in ("Record", "StartRegion", "StopRegion"))
-TimeInterval = tuple[int, int]
-ThreadLine = tuple[str, int]
 
 
 @dataclass
@@ -34,7 +32,7 @@ class Thunk:
     line: ThreadLine
     pieces: list[tuple[ThreadLine, TimeInterval]] = field(default_factory=list)
     done: int | None = None
-    """When its result was there; None: not told."""
+    """When its result was available; None: not reported."""
 
     def settle(self) -> None:
         """Cut pieces where all was done: a thread that leaves one later was preempted."""
@@ -49,7 +47,7 @@ class _OpenThunks:
 
     thunk: Thunk | None = None
     thunk_end: int = 0
-    region: _Region | None = None
+    region: _ThunkTask | None = None
 
     def go_on(self, now: int) -> None:
         """The executor runs here from now on: a task that this thread is in has done its own work."""
@@ -58,7 +56,7 @@ class _OpenThunks:
 
 
 @dataclass
-class _Region:
+class _ThunkTask:
     """A task of the pool, and for whom it works.
 
     Whoever finishes the last piece of a thunk runs the thunks that waited for it, inside the same task: from then on
@@ -68,7 +66,7 @@ class _Region:
     start: int
     owner: Thunk | None
     end: int | None = None
-    """Of the work for the owner; None while that goes on."""
+    """End of the work for the owner; None while it continues."""
 
 
 @dataclass
@@ -105,7 +103,7 @@ def read_thunks(events: Iterable[XplaneEvent]) -> Thunks:
     latest: dict[str, Thunk] = {}
     host = (event for event in events if event.plane == _HOST_PLANE)
     for event in sorted(host, key=lambda each: (each.start_ns, -each.end_ns)):
-        line = (event.line, event.line_id)
+        line = event.thread
         thread = threads.setdefault(line, _OpenThunks())
         if "hlo_op" in event.stats:
             thread.go_on(event.start_ns)
@@ -121,9 +119,12 @@ def read_thunks(events: Iterable[XplaneEvent]) -> Thunks:
         elif event.name == _RECORD:
             owners[event.stats.get("_p", NONE)] = _owner(thread, event.start_ns)
         elif event.name == _START:
-            thread.region = _Region(event.start_ns, owners.get(event.stats.get("_c", NONE)))
+            thread.region = _ThunkTask(event.start_ns, owners.get(event.stats.get("_c", NONE)))
         elif event.name == _STOP:
-            _close(thread, line, event.start_ns)
+            region, thread.region = thread.region, None
+            if region and region.owner:
+                end = event.start_ns if region.end is None else region.end
+                region.owner.pieces.append((line, (region.start, end)))
         elif event.line == _PYTHON and event.end_ns > event.start_ns and not event.name.startswith("$"):
             found.runtime.append((line, event))
     for each in found.thunks:
@@ -132,19 +133,13 @@ def read_thunks(events: Iterable[XplaneEvent]) -> Thunks:
 
 
 def _owner(thread: _OpenThunks, now: int) -> Thunk | None:
-    """For whom a task is that this thread hands out: its thunk, or whoever it works for itself."""
+    """The owner of a task that this thread enqueues: its thunk, or the owner for which it works itself."""
     if thread.thunk and now < thread.thunk_end:
         return thread.thunk
     return thread.region.owner if thread.region and thread.region.end is None else None
 
 
-def _close(thread: _OpenThunks, line: ThreadLine, now: int) -> None:
-    region, thread.region = thread.region, None
-    if region and region.owner:
-        region.owner.pieces.append((line, (region.start, now if region.end is None else region.end)))
-
-
-def add_spans(log: EventLog, found: Thunks, placement: Placement, main_thread_id: int) -> None:
+def add_thunks(log: EventLog, found: Thunks, placement: Placement, main_thread_id: int) -> None:
     """Operators with what the program says about them; pieces that outlast their thunk are operator time too."""
     threads = _threads(log, found, main_thread_id)
     for line, event in found.runtime:
@@ -166,7 +161,7 @@ def add_spans(log: EventLog, found: Thunks, placement: Placement, main_thread_id
 
 def _columns(name: str, placement: Placement) -> dict[str, str | int | None]:
     work = placement.work(name)
-    if work is None:  # of another program, which the step runs besides its own
+    if work is None:  # of another program that the step also runs
         return {"type": re.sub(r"\.\d+$", "", name), "quality": EXACT}
     columns = ("type", "layer", "phase", "quality", "fused", "implementation", "shapes", "output_bytes")
     return {column: getattr(work, column) or None for column in columns}

@@ -1,134 +1,112 @@
-"""A network as a keras.Sequential, its layers under their own names. Imports keras: opened by the builder only."""
+"""A network as a functional Keras model, its loss and its optimiser. Imports keras: opened by the builder only."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from contextlib import nullcontext
 
 import keras
-import numpy as np
 from keras import ops
 
 from profkit.errors import UnsupportedError
-from profkit.frameworks.adapter import Array
-from profkit.frameworks.framework import padding_word
-from profkit.ops.conv2d import Conv2d
-from profkit.ops.lrn import LocalResponseNorm
-from profkit.ops.matmul import MatMul
-from profkit.ops.networks.layer import DROPOUT, FLATTEN, Layer
-from profkit.ops.networks.network import CROSS_ENTROPY, Network
+from profkit.frameworks.keras.layers import LAST, GivenMasks, Making
+from profkit.frameworks.keras.operators import JAX
+from profkit.frameworks.lazy import Tensor
+from profkit.frameworks.networks.graph import evaluate
+from profkit.frameworks.networks.optimisers import Numbers, change, slot_names
+from profkit.ops.networks.network import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, SQUARED_ERROR, Network
 from profkit.ops.networks.training import Training
-from profkit.ops.pool2d import Pool2d
+from profkit.ops.optimiser_step import ADAM, SGD
 
-FIRST, LAST = "channels_first", "channels_last"
-_REPLACED = "zeros"
-"""Weights are set afterwards: drawing random ones would only be slow, over JAX by seconds of compilation."""
-Tensor = Any
-
-
-class ChannelNorm(keras.layers.Layer):  # type: ignore[misc]
-    """Local response normalisation, which Keras does not have: sums over neighbouring channels by a band matrix.
-
-    Pooling over channels reads better, but its gradient takes ten times as long in TensorFlow.
-    """
-
-    def __init__(self, spec: LocalResponseNorm, data_format: str, name: str) -> None:
-        super().__init__(name=name)
-        self._spec = spec
-        self._is_first = data_format == FIRST
-        before, after = spec.reach
-        distance = np.arange(spec.channels)[:, None] - np.arange(spec.channels)  # of the channel that is summed
-        self._band = ((distance >= -before) & (distance <= after)).astype(np.float32)
-
-    def call(self, x: Tensor) -> Tensor:
-        """x / (k + alpha/size * sum of the neighbours' squares)^beta."""
-        spec = self._spec
-        squares = ops.square(x)
-        if self._is_first:
-            sums = ops.matmul(self._band.T, ops.reshape(squares, (-1, spec.channels, spec.height * spec.width)))
-        else:
-            sums = ops.matmul(ops.reshape(squares, (-1, spec.channels)), self._band)
-        scale = ops.power(spec.k + spec.alpha / spec.size * sums, spec.beta)
-        return x / ops.reshape(scale, ops.shape(x))
+_PARTS = {
+    "kernel": "w",
+    "embeddings": "w",
+    "recurrent_kernel": "u",
+    "bias": "b",
+    "gamma": "scale",
+    "beta": "shift",
+    "moving_mean": "mean",
+    "moving_variance": "variance",
+}
 
 
-def build_model(network: Network, training: Training, data_format: str) -> keras.Sequential:
-    """The layers in their order."""
-    model = keras.Sequential(name="network")
-    model.add(keras.Input(_held_shape(network.input_shape()[1:], data_format)))
-    for layer in network.layers:
-        model.add(_layer(layer, training, data_format))
-    return model
+def build_model(network: Network, training: Training, data_format: str, masks: GivenMasks) -> keras.Model:
+    shape = network.input_shape()[1:]
+    is_last = len(shape) == 3 and data_format == LAST
+    index = "int32" if keras.backend.backend() == JAX else "int64"  # as `put` leaves them: else each step would cast
+    images = keras.Input((*shape[1:], shape[0]) if is_last else shape, dtype=index if network.vocabulary else "float32")
+    making = Making(training, data_format, masks)
+    output = evaluate(
+        network, images, lambda _: nullcontext(), lambda layer, *inputs: making.layer(layer)(*inputs)
+    )  # fmt: skip
+    return keras.Model(images, output, name="network")
 
 
-def _held_shape(shape: tuple[int, ...], data_format: str) -> tuple[int, ...]:
-    return (*shape[1:], shape[0]) if len(shape) == 3 and data_format == LAST else shape
+def named_variables(model: keras.Model, network: Network) -> dict[str, keras.Variable]:
+    """Parameters and running values by our names."""
+    found = {
+        f"{layer.name}.{_PARTS[variable.path.rpartition('/')[2]]}": variable
+        for layer in network.layers
+        for variable in model.get_layer(layer.name).weights
+    }
+    expected = network.weight_shapes()
+    if found.keys() != expected.keys():
+        raise UnsupportedError(f"keras has the parameters {list(found)}, expected {list(expected)}")
+    return {name: found[name] for name in expected}
 
 
-def _layer(layer: Layer, training: Training, data_format: str) -> keras.layers.Layer:
-    spec, name = layer.spec, layer.name
-    activation = None if layer.activation == "none" else layer.activation
-    decay = layer.start.weight_decay if training.weight_decay else 0.0
-    # Keras adds l2 * sum(w^2) to the loss, whose gradient is 2 l2 w.
-    regulariser = keras.regularizers.L2(decay / 2) if decay else None
-    if isinstance(spec, Conv2d):
-        return keras.layers.Conv2D(
-            spec.out_channels,
-            spec.kernel_size,
-            spec.stride,
-            padding_word(spec.window),
-            data_format,
-            spec.dilation,
-            spec.groups,
-            activation=activation,
-            kernel_initializer=_REPLACED,
-            kernel_regularizer=regulariser,
-            name=name,
-        )
-    if isinstance(spec, MatMul):
-        return keras.layers.Dense(
-            spec.n, activation, kernel_initializer=_REPLACED, kernel_regularizer=regulariser, name=name
-        )
-    if isinstance(spec, Pool2d):
-        return keras.layers.MaxPooling2D(
-            spec.kernel_size, spec.stride, padding_word(spec.window), data_format, name=name
-        )  # fmt: skip
-    if isinstance(spec, LocalResponseNorm):
-        return ChannelNorm(spec, data_format, name)
-    if layer.kind == FLATTEN:
-        # As it lies in memory: with channels_first Keras would transpose, and the weights are transposed at build.
-        return keras.layers.Flatten(LAST, name=name)
-    if layer.kind == DROPOUT:
-        return keras.layers.Dropout(layer.rate, seed=0, name=name)
-    raise UnsupportedError(f"keras has no layer for {name} of kind {layer.kind}")
-
-
-def set_weights(model: keras.Sequential, network: Network, held: Mapping[str, Array]) -> None:
-    """Copy in weights that are already in Keras' layout."""
-    for layer in network.layers:
-        if layer.parameter_shapes():
-            model.get_layer(layer.name).set_weights([held[name] for name in layer.parameter_shapes()])
-
-
-def parameter_names(model: keras.Sequential, network: Network) -> list[str]:
-    """Our names of model.trainable_variables, in their order."""
-    parts = {"kernel": "w", "bias": "b"}
-    names = []
-    for variable in model.trainable_variables:
-        *_, layer, part = variable.path.split("/")
-        names.append(f"{layer}.{parts[part]}")
-    if set(names) != set(network.parameter_shapes()):
-        raise UnsupportedError(f"keras has the parameters {names}, expected {list(network.parameter_shapes())}")
-    return names
+_LOSSES = {
+    CROSS_ENTROPY: lambda: keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    SQUARED_ERROR: keras.losses.MeanSquaredError,
+    BINARY_CROSS_ENTROPY: lambda: keras.losses.BinaryCrossentropy(from_logits=True),
+}
 
 
 def loss_function(network: Network) -> keras.losses.Loss:
-    """Mean cross entropy of logits, or mean squared error."""
-    if network.loss == CROSS_ENTROPY:
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    return keras.losses.MeanSquaredError()
+    """Of logits or values; a mean over the batch."""
+    return _LOSSES[network.loss]()
+
+
+class _Declared(keras.optimizers.Optimizer):  # type: ignore[misc]
+    """An optimiser by our formulas, for what Keras defines in another way; docs/sources/keras.md says what."""
+
+    def __init__(self, training: Training) -> None:
+        super().__init__(training.learning_rate, name=training.optimizer)
+        self._training = training
+        self._numbers: Numbers = {}
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        super().build(variables)
+        self._slots = [self.add_optimizer_variables(variables, name) for name in slot_names(self._training)]
+
+    def update_step(self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor) -> None:
+        slots = [each[self._get_variable_index(variable)] for each in self._slots]
+        held = tuple(ops.convert_to_tensor(slot) for slot in slots)
+        step, kept = change(self._training, self._numbers, gradient, held, ops.sqrt)
+        for slot, value in zip(slots, kept):
+            self.assign(slot, value)
+        self.assign_sub(variable, step)
 
 
 def optimiser(training: Training) -> keras.optimizers.Optimizer:
-    """velocity = momentum * velocity - rate * gradient; w += velocity: the same numbers as ours."""
-    return keras.optimizers.SGD(training.learning_rate, momentum=float(training.momentum))
+    """Keras' own where it computes what is declared: SGD of a constant rate, and Adam."""
+    if training.is_constant and training.optimizer == SGD:
+        return keras.optimizers.SGD(training.learning_rate, float(training.momentum), training.nesterov)
+    if training.is_constant and training.optimizer == ADAM:
+        return keras.optimizers.Adam(training.learning_rate, training.beta1, training.beta2, training.epsilon)
+    return _Declared(training)
+
+
+def set_numbers(held: keras.optimizers.Optimizer, training: Training, numbers: Numbers) -> None:
+    """Give an optimiser the numbers of a step, before it is applied."""
+    if isinstance(held, _Declared):
+        held._numbers = numbers
+    elif "square_share" in numbers:
+        # Keras adds epsilon before it divides by the root of this share.
+        held.epsilon = training.epsilon * numbers["square_share"] ** 0.5
+
+
+def slots_of(held: keras.optimizers.Optimizer, variable: keras.Variable) -> list[keras.Variable]:
+    """What an optimiser keeps of a variable: Keras names it after the variable's path."""
+    start = variable.path.replace("/", "_") + "_"
+    return [each for each in held.variables if each.name.startswith(start) and each.shape == variable.shape]

@@ -8,32 +8,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 from profkit.capture.schema import BACKWARD, EXACT, FORWARD, HOST, INFERRED, OPTIMISER
-from profkit.frameworks.tensorflow.names import NetworkPlace
+from profkit.frameworks.tensorflow.names import NetworkPlace, layer_of
+from profkit.ops.optimiser_step import ADAM, RMSPROP, SGD
 
 TAPE = "gradient_tape"
-OPTIMISER_SCOPE = "sgd"
+OPTIMISER_SCOPES = (SGD, ADAM, RMSPROP)
+"""Keras works under the name of its optimiser."""
 _TOGETHER = "IdentityN"
 _NUMBER = re.compile(r"_\d+$")
 _REACH = 5
 """How many nameless neighbours are looked through."""
 
 
-def layer_of(part: str, layers: Collection[str]) -> str | None:
-    """conv2_1 is conv2: Keras numbers names that it has met before. Only known layers lose their numbers."""
-    if part in layers:
-        return part
-    plain = _NUMBER.sub("", part)
-    return plain if plain in layers else None
-
-
 def name_scope(node: str, layers: Collection[str], losses: Collection[str] = ()) -> tuple[str | None, str | None]:
     """Layer and phase by the path; without a layer, tape, optimiser or loss it says nothing of the phase."""
     parts = [_NUMBER.sub("", part) for part in node.split("/")]
     layer = next((found for part in node.split("/") if (found := layer_of(part, layers))), None)
-    if OPTIMISER_SCOPE in parts:
+    if any(part in OPTIMISER_SCOPES for part in parts):
         return layer, OPTIMISER
     if TAPE in parts:
         return layer, BACKWARD
@@ -41,25 +36,24 @@ def name_scope(node: str, layers: Collection[str], losses: Collection[str] = ())
 
 
 class KerasPlacer:
-    """Places the nodes of a traced function."""
-
     def __init__(self, graph: Any, layers: Collection[str], losses: Collection[str]) -> None:
         """`losses` are scopes of the loss, which belong to no layer."""
         self._graph = graph
         self._layers = frozenset(layers)
         self._losses = frozenset(losses)
-        self._known: dict[str, NetworkPlace] = {}
+        self._known = cache(self._place)
 
     def __call__(self, node: str) -> NetworkPlace:
-        if node not in self._known:
-            self._known[node] = self._place(node)
-        return self._known[node]
+        return self._known(node)
 
     def _place(self, node: str) -> NetworkPlace:
         layer, phase = self._by_name(node)
         if layer is not None or self._is_loss(node):
             return NetworkPlace(layer, phase or FORWARD, EXACT)
-        operation = self._operation(node)
+        try:
+            operation = self._graph.get_operation_by_name(node)
+        except (KeyError, ValueError):
+            operation = None  # made by TensorFlow's optimiser
         found = self._infer(operation) if operation is not None else None
         phase = phase or self._phase_of_inputs(operation)
         return NetworkPlace(found, phase or HOST, EXACT if found is None else INFERRED)
@@ -69,12 +63,6 @@ class KerasPlacer:
 
     def _is_loss(self, node: str) -> bool:
         return any(_NUMBER.sub("", part) in self._losses for part in node.split("/"))
-
-    def _operation(self, node: str) -> Any:
-        try:
-            return self._graph.get_operation_by_name(node)
-        except (KeyError, ValueError):
-            return None  # made by TensorFlow's optimiser
 
     def _infer(self, operation: Any) -> str | None:
         """The layer that all inputs agree on, else all users; else the nearest behind nameless neighbours."""

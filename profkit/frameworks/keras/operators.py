@@ -19,29 +19,23 @@ import numpy as np
 
 from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import Array, Conditions, Implementation, Prepared
-from profkit.frameworks.framework import (
-    Framework,
-    Job,
-    channel_shape,
-    held_as,
-    padding_word,
-    refuse_gradient,
-    symmetric_padding,
-    to_layout,
-)
+from profkit.frameworks.formulas import Module, formula
+from profkit.frameworks.framework import Framework, Job, refuse_gradient
 from profkit.frameworks.jax import operators as jax_adapter
+from profkit.frameworks.layouts import channel_shape, held_as, padding_word, symmetric_padding, to_layout
+from profkit.frameworks.lazy import Tensor, jax, tf
+from profkit.frameworks.lazy import keras_ops as ops
 from profkit.frameworks.tensorflow import operators as tensorflow_adapter
 from profkit.frameworks.torch import operators as torch_adapter
-from profkit.ops.bias_relu import BiasRelu
-from profkit.ops.conv2d import FORWARD, Conv2d
-from profkit.ops.matmul import MatMul
-from profkit.ops.pool2d import MAX, Pool2d
-from profkit.ops.softmax import Softmax
+from profkit.ops import Activation, Attention, BatchNorm, BiasRelu, Conv2d, Embedding, Lstm, MatMul, Pool2d, Softmax
+from profkit.ops.activation import GELU, HARD_SIGMOID, RELU, SIGMOID, TANH
+from profkit.ops.batch_norm import INFERENCE
+from profkit.ops.conv2d import FORWARD
+from profkit.ops.pool2d import MAX
 
 TENSORFLOW, TORCH, JAX = "tensorflow", "torch", "jax"
 VARIANTS = (TENSORFLOW, TORCH, JAX)
 HOW_CALLED = {TENSORFLOW: "in tf.function", TORCH: "eagerly, no autograd", JAX: "in jax.jit"}
-Tensor = Any
 
 
 def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, str]:
@@ -107,10 +101,6 @@ ADAPTER = Framework(
 ADAPTER.lacks("lrn", "keras has no local response normalisation")
 
 
-def _ops() -> Any:
-    return importlib.import_module("keras.ops")
-
-
 def _held_layout(job: Job, spec: Any) -> str:
     """Keras's own order, NHWC, except over torch, where it would add transposes to every call."""
     return str(spec.layout) if job.variant == TORCH else "NHWC"
@@ -122,14 +112,14 @@ def _data_format(layout: str) -> str:
 
 def _prepared(job: Job, run: Callable[..., Tensor], arrays: Sequence[Array], called: str, note: str = "") -> Prepared:
     """`run` compiled in the backend's way; the inputs are arguments, so that nothing can be computed ahead."""
-    arguments = [_ops().convert_to_tensor(array) for array in arrays]
+    arguments = [ops.convert_to_tensor(array) for array in arrays]
     notes = "; ".join(part for part in (f"{called} {HOW_CALLED[job.variant]}", note) if part)
     if job.variant == TENSORFLOW:
-        graph = importlib.import_module("tensorflow").function(run, autograph=False)
+        graph = tf.function(run, autograph=False)
         return Prepared(lambda: graph(*arguments), lambda result: result.numpy(), note=notes)
     if job.variant == JAX:
-        compiled = importlib.import_module("jax").jit(run)
-        return Prepared(lambda: compiled(*arguments).block_until_ready(), np.asarray, note=notes)
+        compiled = jax.jit(run)
+        return Prepared(lambda: compiled(*arguments).block_until_ready(), note=notes)
     return Prepared(lambda: run(*arguments), lambda result: result.contiguous().numpy(), note=notes)
 
 
@@ -151,7 +141,6 @@ def _refuse_conv2d(implementation: Implementation, spec: Conv2d) -> str:
 
 @ADAPTER.operator("conv2d", _refuse_conv2d)
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
-    ops = _ops()
     held = _held_layout(job, spec)
     word, widths = padding_word(spec.window), spec.window.pad_widths(held)
     bias_shape = (1, *channel_shape(held)) if held == "NCHW" else (1, 1, 1, -1)
@@ -176,7 +165,6 @@ def _refuse_matmul(implementation: Implementation, spec: MatMul) -> str:
 
 @ADAPTER.operator("matmul", _refuse_matmul)
 def _matmul(job: Job, spec: MatMul) -> Prepared:
-    ops = _ops()
 
     def run(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
         a = ops.swapaxes(a, -1, -2) if spec.transpose_a else a
@@ -190,42 +178,26 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
 
 @ADAPTER.operator("pool2d", refuse_gradient)
 def _pool2d(job: Job, spec: Pool2d) -> Prepared:
-    ops = _ops()
     held = _held_layout(job, spec)
     word, data_format = _pool_word(job, spec), _data_format(held)
-    pool = ops.max_pool if spec.mode == MAX else ops.average_pool
-    called = f"keras.ops.{'max_pool' if spec.mode == MAX else 'average_pool'}"
-    if word:
-        return _image_prepared(
-            job,
-            spec,
-            lambda x: pool(x, spec.kernel_size, spec.stride, word, data_format),
-            [],
-            called,
-            f"padding={word}",
-        )
-    widths = spec.window.pad_widths(held)
-    if spec.mode == MAX:
-        return _image_prepared(
-            job,
-            spec,
-            lambda x: pool(
-                ops.pad(x, widths, constant_values=-np.inf), spec.kernel_size, spec.stride, "valid", data_format
-            ),
-            [],
-            called,
-            "explicit padding: keras.ops.pad with -inf inside the call",
-        )
-    # The average must not count padding: undo the division by padded elements.
-    full = spec.kernel_size[0] * spec.kernel_size[1]
-    scale = (full / spec.window.element_counts()).astype(spec.numpy_dtype)
-    scale = scale[None, None] if held == "NCHW" else scale[None, :, :, None]
+    is_max = spec.mode == MAX
+    pool, called = (ops.max_pool, "max_pool") if is_max else (ops.average_pool, "average_pool")
+    padding, widths, fill = word or "valid", spec.window.pad_widths(held), -np.inf if is_max else 0.0
 
-    def average(x: Tensor, factors: Tensor) -> Tensor:
-        return pool(ops.pad(x, widths), spec.kernel_size, spec.stride, "valid", data_format) * factors
+    def run(x: Tensor, factors: Tensor | None = None) -> Tensor:
+        x = x if word else ops.pad(x, widths, constant_values=fill)
+        y = pool(x, spec.kernel_size, spec.stride, padding, data_format)
+        return y if factors is None else y * factors
 
-    note = "explicit padding: keras.ops.pad and rescaling inside the call"
-    return _image_prepared(job, spec, average, [scale], called, note)
+    others: list[Array] = []
+    note = f"padding={word}" if word else "explicit padding: keras.ops.pad with -inf inside the call"
+    if not word and not is_max:
+        # The average must not count padding: undo the division by padded elements.
+        full = spec.kernel_size[0] * spec.kernel_size[1]
+        scale = (full / spec.window.element_counts()).astype(spec.numpy_dtype)
+        others = [scale[None, None] if held == "NCHW" else scale[None, :, :, None]]
+        note = "explicit padding: keras.ops.pad and rescaling inside the call"
+    return _image_prepared(job, spec, run, others, f"keras.ops.{called}", note)
 
 
 def _pool_word(job: Job, spec: Pool2d) -> str:
@@ -235,14 +207,107 @@ def _pool_word(job: Job, spec: Pool2d) -> str:
     return "" if word == "same" and uneven and job.variant == TORCH and spec.mode != MAX else word
 
 
-@ADAPTER.operator("bias_relu")
+@ADAPTER.operator("bias_relu", refuse_gradient)
 def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
-    ops = _ops()
     bias = job.inputs["b"].reshape(channel_shape(_held_layout(job, spec)))
     return _image_prepared(job, spec, lambda x, b: ops.relu(ops.add(x, b)), [bias], "keras.ops.relu(add)")
 
 
-@ADAPTER.operator("softmax")
+@ADAPTER.operator("softmax", refuse_gradient)
 def _softmax(job: Job, spec: Softmax) -> Prepared:
-    ops = _ops()
     return _prepared(job, lambda x: ops.softmax(x, axis=-1), [job.inputs["x"]], "keras.ops.softmax")
+
+
+def _array_module() -> Module:
+    return Module(ops, ops.erf, ops.segment_sum)
+
+
+def _by_formula(job: Job, spec: Any) -> Prepared:
+    run = formula(_array_module(), spec)
+    return _prepared(job, run, job.arrays(*spec.input_shapes()), "the formula with keras.ops")
+
+
+for _op in ("add", "dropout", "optimiser_step"):
+    ADAPTER.operator(_op)(_by_formula)
+
+
+def _refuse_float64(implementation: Implementation, spec: Any) -> str:
+    """With some backends functions, means or scales of float64 are float32: none of them is asked."""
+    if spec.dtype == "float64":
+        return f"keras computes parts of a float64 {spec.op} in float32"
+    return refuse_gradient(implementation, spec) if hasattr(spec, "direction") else ""
+
+
+ADAPTER.operator("layer_norm", _refuse_float64)(_by_formula)
+
+
+@ADAPTER.operator("activation", _refuse_float64)
+def _activation(job: Job, spec: Activation) -> Prepared:
+    """keras.ops' own functions where it has them; its hard_sigmoid is another one."""
+    names = {RELU: "relu", TANH: "tanh", SIGMOID: "sigmoid", GELU: "gelu"}
+    if spec.function not in names:
+        return _by_formula(job, spec)
+    function = getattr(ops, names[spec.function])
+    options = {"approximate": False} if spec.function == GELU else {}
+    return _prepared(job, lambda x: function(x, **options), job.arrays("x"), f"keras.ops.{names[spec.function]}")
+
+
+@ADAPTER.operator("batch_norm", refuse_gradient)
+def _batch_norm(job: Job, spec: BatchNorm) -> Prepared:
+    held = _held_layout(job, spec)
+    at = 1 if held == "NCHW" else 3
+    others = [axis for axis in range(4) if axis != at]
+
+    def training(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+        mean, variance = ops.moments(x, others)
+        return ops.batch_normalization(x, mean, variance, at, shift, scale, spec.epsilon)
+
+    def inference(x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        return ops.batch_normalization(x, mean, variance, at, shift, scale, spec.epsilon)
+
+    given = job.arrays("scale", "shift", "mean", "variance")
+    run, called = (inference, "") if spec.mode == INFERENCE else (training, "moments and ")
+    return _image_prepared(job, spec, run, given, f"keras.ops.{called}batch_normalization")
+
+
+@ADAPTER.operator("embedding", refuse_gradient)
+def _embedding(job: Job, spec: Embedding) -> Prepared:
+    return _prepared(
+        job, lambda indices, table: ops.take(table, indices, axis=0), job.arrays("indices", "table"), "keras.ops.take"
+    )
+
+
+@ADAPTER.operator("lstm", _refuse_float64)
+def _lstm(job: Job, spec: Lstm) -> Prepared:
+    """Keras's own layer, whose order of gates is the spec's; its hard_sigmoid is another one, so ours is passed."""
+    keras = importlib.import_module("keras")
+
+    def hard_sigmoid(x: Tensor) -> Tensor:
+        return ops.clip(0.2 * x + 0.5, 0.0, 1.0)
+
+    layer = keras.layers.LSTM(
+        spec.cells,
+        activation=spec.activation,
+        recurrent_activation=hard_sigmoid if spec.recurrent_activation == HARD_SIGMOID else SIGMOID,
+        return_sequences=spec.returns_sequence,
+        dtype=spec.dtype,
+    )
+    layer.build((spec.batch, spec.steps, spec.inputs))
+    layer.set_weights(job.arrays("w", "u", "b"))
+    others = [variable.value for variable in layer.non_trainable_variables]
+
+    def run(x: Tensor, *weights: Tensor) -> Tensor:
+        return layer.stateless_call(weights, others, x)[0]
+
+    return _prepared(job, run, job.arrays("x", "w", "u", "b"), "keras.layers.LSTM")
+
+
+@ADAPTER.operator("attention", _refuse_float64)
+def _attention(job: Job, spec: Attention) -> Prepared:
+    shape, result = (spec.batch, spec.steps, spec.heads, spec.width), spec.output_shape()
+
+    def run(*arrays: Tensor) -> Tensor:
+        q, k, v = (ops.reshape(array, shape) for array in arrays)
+        return ops.reshape(ops.dot_product_attention(q, k, v, is_causal=spec.causal), result)
+
+    return _prepared(job, run, job.arrays("q", "k", "v"), "keras.ops.dot_product_attention")

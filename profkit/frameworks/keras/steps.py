@@ -5,7 +5,6 @@ Imports keras: opened by the builder only. `fit` would add metrics and a running
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,28 +14,29 @@ from keras import ops
 
 from profkit.frameworks.adapter import Array
 from profkit.frameworks.jax.operators import CompileTimes
+from profkit.frameworks.keras.layers import FIRST, LAST, GivenMasks
 from profkit.frameworks.keras.model import (
-    FIRST,
-    LAST,
     build_model,
     loss_function,
+    named_variables,
     optimiser,
-    parameter_names,
-    set_weights,
+    set_numbers,
+    slots_of,
 )
 from profkit.frameworks.keras.networks import TENSORFLOW_XLA
 from profkit.frameworks.keras.operators import JAX, TORCH
+from profkit.frameworks.lazy import Tensor, jax, tf, torch
 from profkit.frameworks.networks.contract import BuiltNetwork, NetworkConditions
-from profkit.frameworks.networks.nhwc import images_to_nhwc, weights_from_nhwc, weights_to_nhwc
+from profkit.frameworks.networks.nhwc import images_to_nhwc, masks_to_nhwc, weights_from_nhwc, weights_to_nhwc
+from profkit.frameworks.networks.optimisers import Numbers, StepNumbers
 from profkit.ops.networks.layer import LRN
 from profkit.ops.networks.network import Network
 
-Tensor = Any
-Batch = tuple[Tensor, Tensor]
+Masks = Mapping[str, Tensor]
+Batch = tuple[Tensor, Tensor, Masks]
 
 
 def build(network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltNetwork:
-    """The model over the backend that is the mode."""
     if conditions.mode == TORCH:
         return OverTorch(network, weights, conditions)
     if conditions.mode == JAX:
@@ -46,46 +46,55 @@ def build(network: Network, weights: Mapping[str, Array], conditions: NetworkCon
     return OverTensorflow(network, weights, conditions)
 
 
-class _OverBackend:
+class _OverBackend(BuiltNetwork):
     """What the backends share: the keras model, its weights in and out, and images as NHWC."""
 
     data_format = LAST
     backend_note = ""
 
     def __init__(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> None:
-        training = conditions.training
         self.network = network
-        self.keras_model = build_model(network, training, self.data_format)
-        set_weights(self.keras_model, network, self.to_keras_layout(weights))
+        self._training = conditions.training
+        self._masks = GivenMasks()
+        self.model = self.keras_model = build_model(network, self._training, self.data_format, self._masks)
+        self.variables = named_variables(self.keras_model, network)
+        """By our names."""
+        for name, array in self.to_keras_layout(weights).items():
+            self.variables[name].assign(array)
         self.loss = loss_function(network)
-        self.optimiser = optimiser(training)
+        self.optimiser = optimiser(self._training)
         self.optimiser.build(self.keras_model.trainable_variables)
         self.notes: Sequence[str] = self._notes(conditions.is_training)
         self.batch: Batch | None = None
-        self._names = parameter_names(self.keras_model, network)
+        self.numbers = StepNumbers(self._training)
+        self._names = {id(variable): name for name, variable in self.variables.items()}
 
     @property
     def held_bytes(self) -> int:
-        """Of weights and velocities."""
-        held = [*self.keras_model.trainable_variables, *self.optimiser.momentums]
+        held = [*self.variables.values(), *(each for each, _ in self.slots())]
         return sum(4 * math.prod(variable.shape) for variable in held)
 
+    def layer_of(self, variable: Any) -> str:
+        return self._names[id(variable)].rpartition(".")[0]
+
+    def slots(self) -> list[tuple[Any, Any]]:
+        """What the optimiser keeps, each with the variable that it belongs to."""
+        variables = self.keras_model.trainable_variables
+        return [(slot, variable) for variable in variables for slot in slots_of(self.optimiser, variable)]
+
     def to_keras_layout(self, weights: Mapping[str, Array]) -> dict[str, Array]:
-        """Weights as Keras holds them."""
         return weights_to_nhwc(self.network, weights)
 
     def from_keras_layout(self, weights: Mapping[str, Array]) -> dict[str, Array]:
-        """The canonical weights."""
         return weights_from_nhwc(self.network, weights)
 
-    def put(self, images: Array, labels: Array) -> Batch:
-        """Tensors of the backend."""
-        self.batch = ops.convert_to_tensor(self.held(images)), ops.convert_to_tensor(labels)
+    def put(self, images: Array, labels: Array, masks: Mapping[str, Array] | None = None) -> Batch:
+        given = masks or {}
+        if self.data_format == LAST:
+            images, given = images_to_nhwc(images), masks_to_nhwc(self.network, given)
+        tensors = {name: ops.convert_to_tensor(mask) for name, mask in given.items()}
+        self.batch = ops.convert_to_tensor(images), ops.convert_to_tensor(labels), tensors
         return self.batch
-
-    def held(self, images: Array) -> Array:
-        """Images in the model's order of dimensions."""
-        return images_to_nhwc(images) if self.data_format == LAST else images
 
     def _last_batch(self) -> Batch:
         if self.batch is None:
@@ -93,16 +102,29 @@ class _OverBackend:
         return self.batch
 
     def to_numpy(self, result: Tensor) -> Array:
-        """Logits or the loss."""
         array: Array = ops.convert_to_numpy(result)
         return array
 
-    def weights(self) -> dict[str, Array]:
-        """In canonical shapes."""
-        return self._named([ops.convert_to_numpy(each) for each in self.keras_model.trainable_variables])
+    def set_rates(self, learning_rate: float, momentum: float) -> None:
+        self.numbers.rates = learning_rate, momentum
 
-    def _named(self, values: list[Array]) -> dict[str, Array]:
-        return self.from_keras_layout(dict(zip(self._names, values)))
+    def weights(self) -> dict[str, Array]:
+        return self.from_keras_layout(
+            {name: ops.convert_to_numpy(variable) for name, variable in self.variables.items()}
+        )  # fmt: skip
+
+    def _named(self, values: Sequence[Tensor]) -> dict[str, Array]:
+        """Of the trainable variables, in their order."""
+        names = [self._names[id(variable)] for variable in self.keras_model.trainable_variables]
+        return self.from_keras_layout({name: ops.convert_to_numpy(value) for name, value in zip(names, values)})
+
+    def set_numbers(self, numbers: Numbers) -> None:
+        set_numbers(self.optimiser, self._training, numbers or self.numbers.constant)
+
+    def outputs(self, images: Tensor, masks: Masks) -> Tensor:
+        """In training."""
+        self._masks.by_name = masks
+        return self.keras_model(images, training=True)
 
     def total(self, loss: Tensor) -> Tensor:
         """With what the decay of weights adds."""
@@ -129,8 +151,6 @@ class OverTensorflow(_OverBackend):
 
     def __init__(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> None:
         super().__init__(network, weights, conditions)
-        tf = importlib.import_module("tensorflow")
-        self.model = self.keras_model
         options = {"autograph": False, "jit_compile": self.is_compiled}
         self._infer = tf.function(lambda images: self.keras_model(images, training=False), **options)
         self._train = tf.function(self._train_step, **options)
@@ -140,37 +160,54 @@ class OverTensorflow(_OverBackend):
         return self._infer(batch[0])
 
     def train(self, batch: Batch) -> Tensor:
-        """The loss without decay."""
-        return self._train(*batch)
+        return self._train(*batch, _tensors(self.numbers.next()))
+
+    def gradients(self, batch: Batch) -> dict[str, Array]:
+        """Of the loss alone, run eagerly; the running values of batch normalisations are put back."""
+        images, labels, masks = batch
+        before = [(each, ops.convert_to_numpy(each)) for each in self.keras_model.non_trainable_variables]
+        with tf.GradientTape() as tape:
+            loss = self.loss(labels, self.outputs(images, masks))
+        found = tape.gradient(loss, [each.value for each in self.keras_model.trainable_variables])
+        for variable, value in before:
+            variable.assign(value)
+        return self._named(found)
 
     def graph(self, is_training: bool) -> Any:
         """What a step was traced into, as it was before TensorFlow optimised it; `put` must have been called."""
-        images, labels = self._last_batch()
-        if is_training:
-            return self._train.get_concrete_function(images, labels).graph
-        return self._infer.get_concrete_function(images).graph
+        step, arguments = self._call(is_training)
+        return step.get_concrete_function(*arguments).graph
 
-    def _train_step(self, images: Tensor, labels: Tensor) -> Tensor:
-        tf = importlib.import_module("tensorflow")
+    def _call(self, is_training: bool) -> tuple[Any, tuple[Any, ...]]:
+        """The function of a step, and what it is called with."""
+        batch = self._last_batch()
+        return (self._train, (*batch, _tensors(self.numbers.now()))) if is_training else (self._infer, batch[:1])
+
+    def _train_step(self, images: Tensor, labels: Tensor, masks: Masks, numbers: Numbers) -> Tensor:
         with tf.GradientTape() as tape:
-            loss = self.loss(labels, self.keras_model(images, training=True))
+            loss = self.loss(labels, self.outputs(images, masks))
             total = self.total(loss)
         variables = self.keras_model.trainable_variables
-        self.optimiser.apply(tape.gradient(total, variables), variables)
+        self.set_numbers(numbers)
+        # That of an embedding has a row per index: Keras' Adam would square those of one word before it adds them.
+        gradients = [tf.convert_to_tensor(each) for each in tape.gradient(total, variables)]
+        self.optimiser.apply(gradients, variables)
         return loss
 
 
-class OverTensorflowXla(OverTensorflow):
-    """The same graph compiled by XLA."""
+def _tensors(numbers: Numbers) -> dict[str, Tensor]:
+    """As arguments of a tf.function: a number would be traced as a constant."""
+    return {name: tf.constant(number) for name, number in numbers.items()}
 
+
+class OverTensorflowXla(OverTensorflow):
     backend_note = "a tf.function compiled by XLA, as Model.fit does on this backend unless jit_compile=False is given"
     is_compiled = True
 
     def compiled_text(self, is_training: bool) -> str:
         """What XLA made of a step (it compiles it once more for that); `put` must have been called."""
-        images, labels = self._last_batch()
-        make = self._train.experimental_get_compiler_ir if is_training else self._infer.experimental_get_compiler_ir
-        return str(make(*((images, labels) if is_training else (images,)))(stage="optimized_hlo"))
+        step, arguments = self._call(is_training)
+        return str(step.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo"))
 
 
 class OverTorch(_OverBackend):
@@ -178,10 +215,6 @@ class OverTorch(_OverBackend):
 
     data_format = FIRST
     backend_note = "eager, as Model.fit runs it on this backend; images are NCHW (channels_first)"
-
-    def __init__(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> None:
-        super().__init__(network, weights, conditions)
-        self.model = self.keras_model
 
     def to_keras_layout(self, weights: Mapping[str, Array]) -> dict[str, Array]:
         return {name: array.transpose(2, 3, 1, 0) if array.ndim == 4 else array for name, array in weights.items()}
@@ -194,20 +227,29 @@ class OverTorch(_OverBackend):
 
     def infer(self, batch: Batch) -> Tensor:
         """As predict_on_batch does: no autograd."""
-        with importlib.import_module("torch").no_grad():
+        with torch.no_grad():
             return self.keras_model(batch[0], training=False)
 
     def train(self, batch: Batch) -> Tensor:
-        """The loss without decay."""
-        torch = importlib.import_module("torch")
-        images, labels = batch
-        loss = self.loss(labels, self.keras_model(images, training=True))
+        images, labels, masks = batch
+        loss = self.loss(labels, self.outputs(images, masks))
         self.keras_model.zero_grad()
         self.total(loss).backward()
         variables = self.keras_model.trainable_variables
+        self.set_numbers({name: float(number) for name, number in self.numbers.next().items()})
         with torch.no_grad():
             self.optimiser.apply([each.value.grad for each in variables], variables)
         return loss
+
+    def gradients(self, batch: Batch) -> dict[str, Array]:
+        """Of the loss alone; the running values of batch normalisations are put back."""
+        images, labels, masks = batch
+        before = [(each, each.value.clone()) for each in self.keras_model.non_trainable_variables]
+        loss = self.loss(labels, self.outputs(images, masks))
+        found = torch.autograd.grad(loss, [each.value for each in self.keras_model.trainable_variables])
+        for variable, value in before:
+            variable.assign(value)
+        return self._named(found)
 
 
 class OverJax(_OverBackend):
@@ -215,7 +257,6 @@ class OverJax(_OverBackend):
 
     def __init__(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> None:
         super().__init__(network, weights, conditions)
-        jax = importlib.import_module("jax")
         self.model = self
         self.compile_times = CompileTimes()
         self._state = tuple(
@@ -228,41 +269,62 @@ class OverJax(_OverBackend):
         )
         self._infer = jax.jit(self._predict_step)
         self._train = jax.jit(self._train_step, donate_argnums=0)
+        self._differentiate = jax.jit(self._gradient_step)
 
-    def put(self, images: Array, labels: Array) -> Batch:
+    def put(self, images: Array, labels: Array, masks: Mapping[str, Array] | None = None) -> Batch:
         # JAX has no 64-bit numbers unless they are switched on.
-        return super().put(images, labels.astype(np.int32) if labels.dtype == np.int64 else labels)
+        images, labels = (each.astype(np.int32) if each.dtype == np.int64 else each for each in (images, labels))
+        return super().put(images, labels, masks)
 
     def infer(self, batch: Batch) -> Tensor:
-        """Logits, ready."""
         return self._infer(*self._state[:2], batch[0]).block_until_ready()
 
     def train(self, batch: Batch) -> Tensor:
-        """The loss without decay."""
-        loss, self._state = self._train(self._state, *batch)
+        loss, self._state = self._train(self._state, self.numbers.next(), *batch)
         return loss.block_until_ready()
 
+    def gradients(self, batch: Batch) -> dict[str, Array]:
+        return self._named(self._differentiate(*self._state[:2], *batch))
+
     def weights(self) -> dict[str, Array]:
-        return self._named([np.asarray(each) for each in self._state[0]])
+        model = self.keras_model
+        pairs = zip([*model.trainable_variables, *model.non_trainable_variables], [*self._state[0], *self._state[1]])
+        found = {self._names[id(each)]: np.asarray(value) for each, value in pairs if id(each) in self._names}
+        return self.from_keras_layout({name: found[name] for name in self.variables})
 
     def compiled(self, is_training: bool) -> Any:
         """What XLA made of a step; `put` must have been called."""
-        images, labels = self._last_batch()
+        batch = self._last_batch()
         if is_training:
-            return self._train.lower(self._state, images, labels).compile()
-        return self._infer.lower(*self._state[:2], images).compile()
+            return self._train.lower(self._state, self.numbers.now(), *batch).compile()
+        return self._infer.lower(*self._state[:2], batch[0]).compile()
 
     def _predict_step(self, trainable: list[Tensor], others: list[Tensor], images: Tensor) -> Tensor:
         return self.keras_model.stateless_call(trainable, others, images, training=False)[0]
 
-    def _train_step(self, state: tuple[list[Tensor], ...], images: Tensor, labels: Tensor) -> tuple[Tensor, Any]:
-        jax = importlib.import_module("jax")
+    def _train_step(
+        self, state: tuple[list[Tensor], ...], numbers: Numbers, images: Tensor, labels: Tensor, masks: Masks
+    ) -> tuple[Tensor, Any]:
         trainable, others, held = state
-        gradients, (loss, others) = jax.grad(self._loss_of, has_aux=True)(trainable, others, images, labels)
+        gradients, (loss, others) = jax.grad(self._loss_of, has_aux=True)(trainable, others, images, labels, masks)
+        self.set_numbers(numbers)
         trainable, held = self.optimiser.stateless_apply(held, gradients, trainable)
         return loss, (trainable, others, held)
 
-    def _loss_of(self, trainable: list[Tensor], others: list[Tensor], images: Tensor, labels: Tensor) -> Any:
+    def _gradient_step(
+        self, trainable: list[Tensor], others: list[Tensor], images: Tensor, labels: Tensor, masks: Masks
+    ) -> list[Tensor]:
+        """Of the loss alone."""
+        gradients: list[Tensor] = jax.grad(lambda *arguments: self._loss_of(*arguments)[1][0])(
+            trainable, others, images, labels, masks
+        )
+        return gradients
+
+    def _loss_of(
+        self, trainable: list[Tensor], others: list[Tensor], images: Tensor, labels: Tensor, masks: Masks
+    ) -> Any:
+        """With what the decay adds; beside it the loss alone and the new running values."""
+        self._masks.by_name = masks
         output, others, decays = self.keras_model.stateless_call(
             trainable, others, images, training=True, return_losses=True
         )

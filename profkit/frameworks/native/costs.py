@@ -1,6 +1,6 @@
 """What a native CPU kernel does for a spec, counted, and what each piece costs: the model behind the policy.
 
-Enters: a row's key, a spec, threads. Leaves: nanoseconds by term (products, gathering, ...). The costs per piece are
+Input: a row's key, a spec, threads. Output: nanoseconds by term (products, gathering, ...). The costs per piece are
 fitted to measured times by `bench/kernels.py --results DIR --fit`, which writes costs.json beside this file.
 """
 
@@ -34,23 +34,12 @@ CUDA_WINOGRAD_SIDE = 6
 Terms = dict[str, float]
 
 
-@dataclass(frozen=True)
-class KernelCost:
-    """Nanoseconds per piece of one kernel, as fitted, and how well that fits."""
-
-    ns: Mapping[str, float]
-    cells: int
-    """Measured times behind it."""
-    spread: float
-    """Median relative distance between model and measurement."""
-
-
 @cache
-def known_costs() -> Mapping[str, KernelCost]:
-    """Costs by `cost_name`; none when the file is not there or is of another version."""
+def known_costs() -> Mapping[str, Mapping[str, float]]:
+    """Nanoseconds per piece by `cost_name`, as fitted; none when the file is not there or is of another version."""
     try:
         costs = _contents()["costs"].items()
-        return {name: KernelCost(item["ns"], item["cells"], item["spread"]) for name, item in costs}
+        return {name: item["ns"] for name, item in costs}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
@@ -93,9 +82,9 @@ def shared_terms(count: Mapping[str, float], threads: int) -> Terms:
     return {**shared, THREADS: float(threads > 1)}
 
 
-def nanoseconds(cost: KernelCost, count: Mapping[str, float], threads: int) -> Terms:
+def nanoseconds(cost: Mapping[str, float], count: Mapping[str, float], threads: int) -> Terms:
     """Estimated time by term."""
-    return {name: cost.ns.get(name, 0.0) * value for name, value in shared_terms(count, threads).items()}
+    return {name: cost.get(name, 0.0) * value for name, value in shared_terms(count, threads).items()}
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,15 @@ from profkit.frameworks.framework import no_cuda_driver
 from profkit.frameworks.machine import build_id
 from profkit.frameworks.native.operators import kernel_key
 from profkit.frameworks.native.tuned import Tuning, tuning_text, tuning_to_take
+from profkit.ops import SPECS
 from profkit.ops.dtypes import TF32
 from profkit.ops.spec import Spec
 
 CONFIGURATION = "configuration"
 """The one thing to tune of a CUDA kernel: the name of a set of tile sizes."""
 BY_POLICY = -1
+LACKING = "lacking"
+"""Option of the row of an operator that has no CUDA kernel."""
 
 
 class NativeCudaAdapter:
@@ -56,17 +59,21 @@ class NativeCudaAdapter:
         return Availability(True)
 
     def implementations(self, op: str) -> Sequence[Implementation]:
-        """One per registry row; one for all where profkit was built without CUDA, so that there is a row to say so."""
+        """One per registry row; one for all where profkit was built without CUDA, or has no CUDA kernels of the
+        operator, so that there is a row to say so."""
         try:
             keys = cuda_module().kernels(op)
         except UnavailableError:
             keys = [f"{op}/native/cuda"]
         except KernelError:
-            return []
+            row = Implementation(f"{op}/native/cuda", "native_cuda", options={LACKING: op})
+            return [row] if op in SPECS else []
         return [Implementation(key, "native_cuda", options=_options(key)) for key in keys]
 
     def supports(self, implementation: Implementation, spec: Spec) -> str:
-        """What the kernel itself says, for this device, or for a usual one where there is none."""
+        """The kernel's own answer, for this device, or for a common one without a device."""
+        if LACKING in implementation.options:
+            return f"profkit has no CUDA kernel of {implementation.op}"
         try:
             cuda = cuda_module()
         except UnavailableError:
@@ -100,7 +107,6 @@ class NativeCudaAdapter:
         }
 
     def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:
-        """Version, build and device facts."""
         cuda = cuda_module()
         device, build = cuda_device(), cuda.build_info()
         cuda.use_device(ORDINAL)
@@ -117,7 +123,7 @@ class NativeCudaAdapter:
     def prepare(
         self, implementation: Implementation, spec: Spec, inputs: Mapping[str, Array], conditions: Conditions
     ) -> Prepared:
-        """Inputs, output and workspace are on the device before the call, which enqueues on a stream of its own."""
+        """Inputs, output and workspace are on the device before the call, which enqueues on a separate stream."""
         cuda, key, params = cuda_module(), kernel_key(implementation), spec.params()
         names = cuda.configurations(key, params, cuda_device())
         tuning, note = tuning_to_take(
@@ -145,7 +151,6 @@ class NativeCudaAdapter:
         )
 
     def new_output(self, spec: Spec) -> Any:
-        """Device memory of an output."""
         return unwritten_output(spec)
 
     def new_workspace(self, size_bytes: int) -> Any:
@@ -165,7 +170,6 @@ def version_text(version: int) -> str:
 
 
 def _number(names: Sequence[str], tuning: Tuning) -> int:
-    """Of the configuration that the tuning names."""
     if not tuning:
         return BY_POLICY
     name = str(tuning.get(CONFIGURATION))  # a name of digits comes back as a number

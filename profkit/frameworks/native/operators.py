@@ -12,7 +12,7 @@ import numpy as np
 
 from profkit.errors import KernelError, UnavailableError
 from profkit.frameworks.adapter import Array, Availability, Conditions, Implementation, Prepared, aligned_empty
-from profkit.frameworks.framework import to_layout
+from profkit.frameworks.layouts import to_layout
 from profkit.frameworks.machine import cpu_fingerprint
 from profkit.frameworks.native.threads import worthwhile_threads
 from profkit.frameworks.native.tuned import Tuning, tuning_to_take
@@ -23,8 +23,8 @@ from profkit.ops.spec import Spec
 
 REBUILD = "pip install -e ."
 PACKED, NHWC = "packed", "nhwc"
-"""Forms: weights brought into the kernel's order ahead of the call; images held as NHWC whatever the spec says."""
-IMAGES = ("x", "dy")
+"""Forms: weights packed in the kernel's order ahead of the call; images stored as NHWC regardless of the spec."""
+IMAGES = ("x", "y", "dy")
 
 
 class NativeAdapter:
@@ -33,7 +33,6 @@ class NativeAdapter:
     name = "native"
 
     def is_available(self) -> Availability:
-        """Whether the compiled module is there and loads."""
         if importlib.util.find_spec("profkit._core") is None:
             return Availability(False, "the compiled module profkit._core is missing", REBUILD)
         try:
@@ -112,7 +111,8 @@ class NativeAdapter:
         ahead = PACKED in implementation.forms
         bound = core.bind(key, params, arrays, output, workspace, threads, tuning, ahead)
         call = call_on_pooled(bound, held) if output is None else call_on_same(bound, output)
-        is_weights = getattr(spec, "direction", "") == WEIGHT_GRADIENT
+        # The gradient of weights, of a normalisation's parameters or of a bias.
+        is_weights = len(spec.output_shape()) < 4 or getattr(spec, "direction", "") == WEIGHT_GRADIENT
         if output is None:
             note = "; ".join(filter(None, (note, pool_note(held))))
         if ahead:
@@ -128,7 +128,6 @@ class NativeAdapter:
         )
 
     def new_output(self, spec: Spec) -> Array:
-        """Memory of an output that is reused."""
         return unwritten(spec)
 
     def new_workspace(self, size_bytes: int) -> Array:
@@ -154,7 +153,7 @@ def _in_order(spec: Spec, wanted: Spec, array: Array) -> Array:
 
 
 def kernel_key(implementation: Implementation) -> str:
-    """The registry's key; a trial of the tuner and a form of a kernel have keys of their own."""
+    """The registry's key; a trial of the tuner and a form of a kernel have their own keys."""
     return implementation.options.get("kernel", implementation.key)
 
 

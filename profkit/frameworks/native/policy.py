@@ -11,18 +11,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from profkit.errors import UnsupportedError
-from profkit.frameworks.adapter import Implementation, variant_of
-from profkit.frameworks.native.costs import (
-    LANES,
-    cost_name,
-    fewer_products,
-    known_costs,
-    nanoseconds,
-    terms,
-)
+from profkit.frameworks.adapter import Implementation
+from profkit.frameworks.native.costs import LANES, cost_name, fewer_products, known_costs, nanoseconds, terms
 from profkit.frameworks.native.operators import ADAPTER, PACKED, held_spec, kernel_key
 from profkit.frameworks.native.threads import worthwhile_threads
 from profkit.frameworks.native.tuned import find_choice, is_wanted, read_choices
+from profkit.ops.keys import parts_of
 from profkit.ops.spec import Spec
 
 CLOSE = 1.03
@@ -44,7 +38,7 @@ class CostEstimate:
     @property
     def name(self) -> str:
         """The key without operator, framework and device."""
-        return variant_of(self.key)
+        return parts_of(self.key).variant
 
 
 @dataclass(frozen=True)
@@ -70,8 +64,8 @@ def choose_kernel(spec: Spec, threads: int, forms: Collection[str] = (), tuned: 
     measured = _measured_by_tuner(rows, spec, threads) if tuned and is_wanted() else {}
     if len(measured) > 1:
         best = min(measured, key=lambda key: measured[key])
-        others = ", ".join(f"{variant_of(key)} {_time(ns)}" for key, ns in measured.items() if key != best)
-        reason = f"{variant_of(best)}: profkit tune measured {_time(measured[best])} here, {others}"
+        others = ", ".join(f"{parts_of(key).variant} {_time(ns)}" for key, ns in measured.items() if key != best)
+        reason = f"{parts_of(best).variant}: profkit tune measured {_time(measured[best])} here, {others}"
         return PolicyChoice(best, TUNED, (reason,), tuple(ranked))
     if ranked[0].ns is None:
         first = estimates[0]
@@ -115,12 +109,8 @@ def _measured_by_tuner(rows: Sequence[Implementation], spec: Spec, threads: int)
     """Times that the tuner kept, by key: of the sizes it chose, or of the default where that stayed."""
     known, found = read_choices(), {}
     for row in rows:
-        if row.forms:
-            continue
-        choice = find_choice(known, row.key, spec, threads, ADAPTER.fingerprint(row))
-        if choice is None:
-            continue
-        ns = choice.measured.get("tuned_ns" if choice.tuning else "default_ns")
+        choice = None if row.forms else find_choice(known, row.key, spec, threads, ADAPTER.fingerprint(row))
+        ns = choice.measured.get("tuned_ns" if choice.tuning else "default_ns") if choice else None
         if isinstance(ns, (int, float)) and ns > 0:
             found[row.key] = float(ns)
     return found
@@ -144,7 +134,6 @@ def _compared(item: CostEstimate, chosen: CostEstimate) -> str:
 
 
 def _kernel(key: str) -> str:
-    """The registry's key of a row."""
     return "/".join(key.split("/")[:4])
 
 

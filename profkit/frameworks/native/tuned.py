@@ -1,23 +1,25 @@
 """What the tuner chose on this machine: a file in the cache folder, docs/tuning.md.
 
-Enters: kernel key, spec, threads and the fingerprint of the device. Leaves: sizes or a configuration by name.
+Input: kernel key, spec, threads and the fingerprint of the device. Output: sizes or a configuration by name.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from profkit.capture.atomic_write import atomic_write
+from profkit.capture.checked_json import made, read_json, whole_number
 from profkit.errors import KernelError, UsageError
 from profkit.frameworks.adapter import Conditions, Implementation
 from profkit.frameworks.cache import cache_folder
+from profkit.ops.keys import parts_of
 from profkit.ops.spec import Spec
 
 SCHEMA = "profkit.tuned/1"
@@ -58,14 +60,13 @@ class Choice:
 
 @dataclass(frozen=True)
 class TunedChoices:
-    """What the file says; `problem` tells what of it cannot be used."""
+    """The contents of the file; `problem` says what of it cannot be used."""
 
     choices: Sequence[Choice]
     problem: str = ""
 
 
 def tuned_file() -> Path:
-    """Where choices are kept."""
     return cache_folder() / "tuned.json"
 
 
@@ -75,13 +76,13 @@ def is_wanted() -> bool:
 
 
 def read_choices(path: Path | None = None) -> TunedChoices:
-    """Everything in the file; a file or line that is damaged is left out and told."""
+    """Everything in the file; a damaged file or line is skipped and reported."""
     path = path or tuned_file()
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path, _number)
     except FileNotFoundError:
         return TunedChoices(())
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         return TunedChoices((), f"{path} cannot be read and is ignored: {error}")
     if not isinstance(data, dict) or data.get("schema") != SCHEMA or not isinstance(data.get("choices"), list):
         return TunedChoices((), f"{path} is no {SCHEMA} file and is ignored")
@@ -125,7 +126,7 @@ def tuning_to_take(
 
 def counted_threads(key: str, threads: int) -> int:
     """Threads that a choice depends on: none where the kernel runs on a device."""
-    return threads if key.split("/")[2] == "cpu" else 0
+    return threads if parts_of(key).device == "cpu" else 0
 
 
 def keep_choices(found: Sequence[Choice]) -> None:
@@ -140,7 +141,7 @@ def keep_choices(found: Sequence[Choice]) -> None:
 
 
 def check_writable() -> None:
-    """UsageError where choices could not be kept: to be asked before hours of measuring."""
+    """UsageError if choices could not be stored: called before hours of measuring."""
     path = tuned_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +149,7 @@ def check_writable() -> None:
             pass
     except OSError as error:
         raise UsageError(
-            f"choices cannot be kept in {path.parent}: {error.strerror}; set PROFKIT_CACHE to a folder of yours"
+            f"choices cannot be stored in {path.parent}: {error.strerror}; set PROFKIT_CACHE to a folder of yours"
         ) from error
 
 
@@ -176,41 +177,33 @@ def parse_tuning(text: str) -> Tuning:
     return tuning
 
 
+def _number(text: str) -> int | None:
+    """None for one that is too large: it is not a size, so only its line is skipped, not the file."""
+    try:
+        return whole_number(text)
+    except ValueError:
+        return None
+
+
 def _read_line(line: Any) -> Choice | None:
     """A line of the file; None when something in it is not what it should be."""
     try:
-        choice = Choice(**line)
-    except TypeError:
+        return made(Choice, line, "a line", finite=False)
+    except ValueError:
         return None
-    kinds = {"key": str, "spec": dict, "threads": int, "fingerprint": dict, "tuning": dict, "measured": dict}
-    if not all(isinstance(getattr(choice, name), kind) for name, kind in kinds.items()):
-        return None
-    return choice if all(_is_size(value) for value in choice.tuning.values()) else None
-
-
-def _is_size(value: object) -> bool:
-    """A number that a kernel can be asked for, or the name of a configuration."""
-    return isinstance(value, str) or (type(value) is int and abs(value) < 2**63)
 
 
 def _rewrite(change: Callable[[Sequence[Choice]], Sequence[Choice]]) -> None:
     """Replace the file whole, one process after the other; one that is not all understood is kept beside."""
     path = tuned_file()
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _only_writer(path):
+    # One process at a time, by a file beside, because the file itself is replaced.
+    with open(path.with_suffix(".lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         known = read_choices(path)
         if known.problem:
             os.replace(path, path.with_name(DAMAGED))
         choices = change(known.choices)
         data = {"schema": SCHEMA, "choices": [vars(choice) for choice in choices]}
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-            json.dump(data, file, indent=1)
-        os.replace(file.name, path)
-
-
-@contextlib.contextmanager
-def _only_writer(path: Path) -> Iterator[None]:
-    """Held by one process at a time; it is a file beside, because the file itself is replaced."""
-    with open(path.with_suffix(".lock"), "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        with atomic_write(path) as file:
+            file.write(json.dumps(data, indent=1).encode())

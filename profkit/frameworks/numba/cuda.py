@@ -15,18 +15,10 @@ import numpy as np
 
 from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import Conditions, DeviceCall, Implementation, Prepared, waiting
-from profkit.frameworks.framework import (
-    Framework,
-    Job,
-    held_as,
-    no_cuda_driver,
-    quiet_warnings,
-    refuse_gradient,
-    to_layout,
-)
-from profkit.ops.conv2d import Conv2d
+from profkit.frameworks.framework import Framework, Job, no_cuda_driver, quiet_warnings, refuse_gradient
+from profkit.frameworks.layouts import held_as, to_layout
+from profkit.ops import Conv2d, MatMul
 from profkit.ops.layout import image_shape
-from profkit.ops.matmul import MatMul
 
 HELD = "NCHW"
 TILED, NAIVE = "tiled_shared", "naive"
@@ -52,7 +44,7 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
         device = cuda.current_context().device
     except UnavailableError:
         raise
-    except ImportError as error:  # newer versions of numba keep it in a package of its own
+    except ImportError as error:  # newer versions of numba keep it in a separate package
         raise UnavailableError(f"numba.cuda: {_one_line(error)}; pip install numba-cuda") from error
     except Exception as error:  # the driver's own types
         raise UnavailableError(f"numba.cuda: {_one_line(error)}") from error
@@ -132,7 +124,7 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
 
 @ADAPTER.operator("matmul", variants=(TILED, NAIVE))
 def _matmul(job: Job, spec: MatMul) -> Prepared:
-    """Transposed operands are strided views on the device; the kernel indexes them alike."""
+    """Transposed operands are strided views on the device; the kernel indexes them in the same way."""
     cuda = _cuda()
     numba = importlib.import_module("numba")
     a, b = (cuda.to_device(job.inputs[name].reshape(spec.batch, *job.inputs[name].shape[-2:])) for name in "ab")

@@ -1,11 +1,11 @@
-"""Pooling, normalisation, bias with ReLU and softmax in Numba; arrays in, output filled.
+"""Pooling, normalisation, bias with ReLU, softmax and elementwise functions in Numba; arrays in, output filled.
 
 Each is compiled by its first call. Where the order of loops decides, NCHW and NHWC have their own kernel.
 """
 
 from __future__ import annotations
 
-from math import exp, sqrt
+from math import erf, exp, sqrt, tanh
 
 import numpy as np
 from numba import prange
@@ -24,7 +24,7 @@ def pool_plane(x: Array, geometry: Numbers, average: bool, y: Array) -> None:
         h0, h1 = max(i * stride_h - top, 0), min(i * stride_h - top + kernel_h, x.shape[0])
         for h in range(h0, h1):
             for s in range(kernel_w):
-                # Outputs whose element s lies inside the image: 0 <= j * stride - left + s < width.
+                # Outputs whose element s is inside the image: 0 <= j * stride - left + s < width.
                 first = max(0, -((s - left) // stride_w))
                 count = min(columns, (x.shape[1] - 1 + left - s) // stride_w + 1) - first
                 if count > 0:
@@ -162,6 +162,97 @@ def softmax_row(x: Array, y: Array) -> None:
 
 @parallel
 def softmax(x: Array, y: Array) -> None:
-    """Row by row."""
     for row in prange(x.shape[0]):
         softmax_row(x[row], y[row])
+
+
+@inner
+def activate(x: Array, function: int, y: Array) -> None:
+    """The functions by their places in FUNCTIONS (profkit/ops/activation.py); the choice is outside the loops."""
+    count = x.shape[0]
+    if function == 0:
+        for i in range(count):
+            y[i] = x[i] if x[i] > 0 else 0.0
+    elif function == 1:
+        for i in range(count):
+            y[i] = tanh(x[i])
+    elif function == 2:
+        for i in range(count):
+            y[i] = 1.7159 * tanh(2.0 / 3.0 * x[i])
+    elif function == 3:
+        for i in range(count):
+            y[i] = 1.0 / (1.0 + exp(-x[i]))
+    elif function == 4:
+        for i in range(count):
+            y[i] = min(1.0, max(0.0, 0.2 * x[i] + 0.5))
+    else:
+        for i in range(count):
+            y[i] = 0.5 * x[i] * (1.0 + erf(x[i] * sqrt(0.5)))
+
+
+@parallel
+def activation(x: Array, function: int, piece: int, y: Array) -> None:
+    """Pieces of the line in parallel."""
+    for task in prange((x.shape[0] + piece - 1) // piece):
+        first = task * piece
+        last = min(first + piece, x.shape[0])
+        activate(x[first:last], function, y[first:last])
+
+
+@parallel
+def combine(a: Array, b: Array, is_sum: bool, y: Array) -> None:
+    """The sum or the product."""
+    if is_sum:
+        for i in prange(a.shape[0]):
+            y[i] = a[i] + b[i]
+    else:
+        for i in prange(a.shape[0]):
+            y[i] = a[i] * b[i]
+
+
+@inner
+def normalise_row(x: Array, scale: Array, shift: Array, epsilon: float, y: Array) -> None:
+    """Mean, variance around it, result."""
+    count = x.shape[0]
+    mean = x[0] - x[0]
+    for value in x:
+        mean += value
+    mean /= count
+    variance = x[0] - x[0]
+    for value in x:
+        variance += (value - mean) * (value - mean)
+    factor = 1.0 / sqrt(variance / count + epsilon)
+    for i in range(count):
+        y[i] = (x[i] - mean) * factor * scale[i] + shift[i]
+
+
+@parallel
+def layer_norm(x: Array, scale: Array, shift: Array, epsilon: float, y: Array) -> None:
+    for row in prange(x.shape[0]):
+        normalise_row(x[row], scale, shift, epsilon, y[row])
+
+
+@parallel
+def batch_norm_planes(x: Array, scale: Array, shift: Array, epsilon: float, y: Array) -> None:
+    """NCHW as x[n, c, pixels]; a channel at a time."""
+    for c in prange(x.shape[1]):
+        count = x.shape[0] * x.shape[2]
+        mean = 0.0
+        for n in range(x.shape[0]):
+            for i in range(x.shape[2]):
+                mean += x[n, c, i]
+        mean /= count
+        variance = 0.0
+        for n in range(x.shape[0]):
+            for i in range(x.shape[2]):
+                variance += (x[n, c, i] - mean) * (x[n, c, i] - mean)
+        factor = scale[c] / sqrt(variance / count + epsilon)
+        for n in range(x.shape[0]):
+            for i in range(x.shape[2]):
+                y[n, c, i] = (x[n, c, i] - mean) * factor + shift[c]
+
+
+@parallel
+def embedding(indices: Array, table: Array, y: Array) -> None:
+    for row in prange(indices.shape[0]):
+        y[row] = table[indices[row]]

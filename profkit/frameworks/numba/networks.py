@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from profkit.frameworks.networks.plain_layers import FillingKernels, LayerBuilder
+from profkit.frameworks.networks.kernels import FillingKernels
+from profkit.frameworks.networks.plain_layers import LayerBuilder
 from profkit.frameworks.numba.operators import ADAPTER
 
 BUILDER = LayerBuilder(
     "numba",
     ADAPTER,
-    lambda conditions: FillingKernels(ADAPTER, conditions.threads, ADAPTER.prepares, fuses_bias_relu=True),
+    lambda conditions: FillingKernels(ADAPTER, conditions.threads, ADAPTER.prepares),
     notes=(
         "every operator allocates its result and its buffers",
         "kernels are compiled by their first call: the first step contains that",
     ),
-    training_note=(
-        "gradients of pooling, normalisation, ReLU, bias and loss, and SGD have no Numba kernel: NumPy does them "
-        "(implementation numpy)"
-    ),
+    training_note="what has no Numba kernel NumPy does (implementation numpy): optimisers and others",
 )

@@ -68,7 +68,7 @@ def matmul_rows(a: Array, b: Array, bias: Array, relu: bool, c: Array, first: in
 
 @parallel
 def matmul(a: Array, b: Array, bias: Array, relu: bool, c: Array, chunks: int) -> None:
-    """c[batch] = a b + bias, then ReLU if asked; every chunk owns a range of rows."""
+    """c[batch] = a b + bias, then ReLU if requested; every chunk owns a range of rows."""
     rows = c.shape[0] * c.shape[1]
     for chunk in prange(chunks):
         matmul_rows(a, b, bias, relu, c, rows * chunk // chunks, rows * (chunk + 1) // chunks)
@@ -125,7 +125,7 @@ def scatter(columns: Array, window: Numbers, image: Numbers, base: int, x: Array
 
 @inner
 def copy_pixels(y: Array, base: int, image: Numbers, pixels: Array) -> None:
-    """pixels[k, i j] = the image that starts at base, contiguous whatever its layout."""
+    """pixels[k, i j] = the image that starts at base, contiguous in any layout."""
     filters, height, width, _, step_k, step_h, step_w = image
     for k in range(filters):
         for i in range(height):
@@ -136,7 +136,7 @@ def copy_pixels(y: Array, base: int, image: Numbers, pixels: Array) -> None:
 
 @inner
 def store(sums: Array, rows: int, bias: Array, relu: bool, image: Numbers, base: int, y: Array) -> None:
-    """The image that starts at base = sums[k, i j] + bias[k], cut off at zero if asked for."""
+    """The image that starts at base = sums[k, i j] + bias[k], cut off at zero if requested."""
     _, height, width, _, step_k, step_h, step_w = image
     for k in range(rows):
         for i in range(height):

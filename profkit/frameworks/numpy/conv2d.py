@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from profkit.frameworks.adapter import Array
-from profkit.frameworks.filling import Ready
+from profkit.frameworks.framework import Ready
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, Conv2d
 
 ArrayWriter = Callable[[Array], None]
@@ -38,19 +38,6 @@ class _Image:
         self.interior = self.padded[:, rows, cols] if self.nchw else self.padded[rows, cols]
         self.held_bytes = self.padded.nbytes + self.columns.nbytes
 
-    def tap(self, group: int, r: int, s: int) -> tuple[Array, Array]:
-        """What filter tap (r, s) meets in the padded image, and its place in the columns; equal shapes."""
-        spec, (out_h, out_w) = self.spec, self.spec.window.out_size
-        top, left = r * spec.dilation[0], s * spec.dilation[1]
-        rows = slice(top, top + (out_h - 1) * spec.stride[0] + 1, spec.stride[0])
-        cols = slice(left, left + (out_w - 1) * spec.stride[1] + 1, spec.stride[1])
-        channels = group_slice(spec.in_channels, spec.groups, group)
-        if self.nchw:
-            shape = (-1, *spec.kernel_size, out_h, out_w)
-            return self.padded[channels, rows, cols], self.columns.reshape(shape)[:, r, s]
-        shape = (out_h, out_w, *spec.kernel_size, self.spec.in_channels // spec.groups)
-        return self.padded[rows, cols, channels], self.columns.reshape(shape)[:, :, r, s]
-
     def multiply(self, filters: Array, columns: Array, out: Array) -> None:
         """Product of filters and columns, or of columns and filters, as the layout wants it."""
         if self.nchw:
@@ -59,13 +46,16 @@ class _Image:
             np.matmul(columns, filters, out)
 
     def taps(self, group: int) -> list[tuple[Array, Array]]:
-        """All taps of the filter."""
-        height, width = self.spec.kernel_size
-        return [self.tap(group, r, s) for r in range(height) for s in range(width)]
+        """What each filter tap meets in the padded image, and its place in the columns; equal shapes."""
+        spec, sizes = self.spec, (*self.spec.kernel_size, *self.spec.window.out_size)
+        padded = self.padded if self.nchw else self.padded.transpose(2, 0, 1)
+        columns = self.columns.reshape(-1, *sizes) if self.nchw else self.columns.reshape(*sizes[2:], *sizes[:2], -1)
+        columns = columns if self.nchw else columns.transpose(4, 2, 3, 0, 1)
+        channels = group_slice(spec.in_channels, spec.groups, group)
+        return [(seen[0], columns[:, r, s]) for (r, s), seen in spec.window.taps(padded[None, channels])]
 
 
 def group_slice(channels: int, groups: int, group: int) -> slice:
-    """Channels of one group."""
     return slice(group * (channels // groups), (group + 1) * (channels // groups))
 
 

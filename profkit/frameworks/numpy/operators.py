@@ -6,21 +6,38 @@ Works in the spec's own dtype. The number of BLAS threads is set by environment 
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from profkit.frameworks.adapter import Array, Conditions, Implementation
-from profkit.frameworks.filling import FillingFramework, Ready
-from profkit.frameworks.framework import refuse_gradient
+from profkit.frameworks.formulas import activated, formula
+from profkit.frameworks.framework import FillingFramework, Ready, refuse_gradient
+from profkit.frameworks.layouts import channel_shape
+from profkit.frameworks.networks.array_functions import array_module, error_function
 from profkit.frameworks.numpy.conv2d import prepare_conv2d
-from profkit.ops.bias_relu import BiasRelu
-from profkit.ops.lrn import LocalResponseNorm
-from profkit.ops.matmul import MatMul
-from profkit.ops.pool2d import MAX, Pool2d
-from profkit.ops.softmax import Softmax
+from profkit.ops import (
+    Activation,
+    Add,
+    BatchNorm,
+    BiasRelu,
+    Dropout,
+    Embedding,
+    LayerNorm,
+    LocalResponseNorm,
+    MatMul,
+    Pool2d,
+    Softmax,
+)
+from profkit.ops.activation import RELU, TANH
+from profkit.ops.batch_norm import INFERENCE
+from profkit.ops.conv2d import FORWARD
+from profkit.ops.layout import image_shape, to_nchw
+from profkit.ops.pool2d import MAX
 
 
 def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, str]:
@@ -39,7 +56,7 @@ def _blas() -> str:
 
 
 def _blas_threads() -> str:
-    """How many threads OpenBLAS uses, asked of the library that is loaded; unknown for another BLAS."""
+    """How many threads the loaded OpenBLAS uses; unknown for another BLAS."""
     try:
         lines = Path("/proc/self/maps").read_text().splitlines()
     except OSError:
@@ -79,33 +96,21 @@ def _matmul(spec: MatMul, inputs: Mapping[str, Array], threads: int) -> Ready:
 @ADAPTER.fills("pool2d", refuse_gradient)
 def _pool2d(spec: Pool2d, inputs: Mapping[str, Array], threads: int) -> Ready:
     """One pass per window element over strided views, instead of a reduction over tiny windows."""
-    x, window = inputs["x"], spec.window
-    rows, columns = window.out_size
-    top, _, left, _ = window.pads
-    padded = x
+    x = padded = inputs["x"]
+    window, nchw = spec.window, spec.layout == "NCHW"
     if any(window.pads):
-        shape = list(x.shape)
-        first = 2 if spec.layout == "NCHW" else 1
-        shape[first : first + 2] = window.padded_size
+        shape = image_shape(spec.layout, spec.batch, spec.channels, window.padded_size)
         padded = np.full(shape, -np.inf if spec.mode == MAX else 0.0, dtype=x.dtype)
+    top, _, left, _ = window.pads
+    rows, columns = slice(top, top + spec.height), slice(left, left + spec.width)
+    interior = padded[:, :, rows, columns] if nchw else padded[:, rows, columns]
+    # In the layout of the images themselves: an axis that is turned costs every pass.
+    top_left, *others = (
+        view if nchw else view.transpose(0, 2, 3, 1) for _, view in window.taps(to_nchw(spec.layout, padded))
+    )
     share = np.asarray(1.0 / window.element_counts(), dtype=x.dtype)
-
-    def hw(images: Array, i: slice, j: slice) -> Array:
-        return images[:, :, i, j] if spec.layout == "NCHW" else images[:, i, j]
-
-    interior = hw(padded, slice(top, top + spec.height), slice(left, left + spec.width))
-    views = [
-        hw(
-            padded,
-            slice(r, r + (rows - 1) * spec.stride[0] + 1, spec.stride[0]),
-            slice(s, s + (columns - 1) * spec.stride[1] + 1, spec.stride[1]),
-        )
-        for r in range(spec.kernel_size[0])
-        for s in range(spec.kernel_size[1])
-    ]
-    combine = np.maximum if spec.mode == MAX else np.add
-    scale = share if spec.layout == "NCHW" else share[:, :, None]
-    top_left, others, averages = views[0], views[1:], spec.mode != MAX
+    scale = share if nchw else share[:, :, None]
+    combine, averages = np.maximum if spec.mode == MAX else np.add, spec.mode != MAX
 
     def run(out: Array) -> None:
         if padded is not x:
@@ -122,6 +127,8 @@ def _pool2d(spec: Pool2d, inputs: Mapping[str, Array], threads: int) -> Ready:
 @ADAPTER.fills("lrn")
 def _lrn(spec: LocalResponseNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
     """Image by image, so that the squares and their sums stay in the cache."""
+    if spec.direction != FORWARD:
+        return _by_formula(spec, inputs, threads)
     x = inputs["x"]
     before, after = spec.reach
     channel_axis = 0 if spec.layout == "NCHW" else 2
@@ -160,6 +167,8 @@ def _lrn(spec: LocalResponseNorm, inputs: Mapping[str, Array], threads: int) -> 
 @ADAPTER.fills("bias_relu")
 def _bias_relu(spec: BiasRelu, inputs: Mapping[str, Array], threads: int) -> Ready:
     """Image by image, so that the second pass finds the first one's result in the cache."""
+    if spec.direction != FORWARD:
+        return _by_formula(spec, inputs, threads)
     x, add, maximum = inputs["x"], np.add, np.maximum
     bias = inputs["b"][:, None, None] if spec.layout == "NCHW" else inputs["b"]
 
@@ -174,6 +183,8 @@ def _bias_relu(spec: BiasRelu, inputs: Mapping[str, Array], threads: int) -> Rea
 @ADAPTER.fills("softmax")
 def _softmax(spec: Softmax, inputs: Mapping[str, Array], threads: int) -> Ready:
     """Everything in place in the output."""
+    if spec.direction != FORWARD:
+        return _by_formula(spec, inputs, threads)
     x = inputs["x"]
 
     def run(out: Array) -> None:
@@ -182,3 +193,105 @@ def _softmax(spec: Softmax, inputs: Mapping[str, Array], threads: int) -> Ready:
         np.divide(out, out.sum(axis=1, keepdims=True), out=out)
 
     return run, 0
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _error_function(x: Array) -> Array:
+    """NumPy has none: a rational function is enough for float32; otherwise Python's, element by element."""
+    result: Array = error_function(np, x) if x.dtype == np.float32 else _erf(x).astype(x.dtype)
+    return result
+
+
+MODULE = replace(array_module(np), erf=_error_function)
+
+
+def _by_formula(spec: Any, inputs: Mapping[str, Array], threads: int) -> Ready:
+    """An array per operation of the formula, and a copy into the output at the end."""
+    run, arrays = formula(MODULE, spec), list(inputs.values())
+
+    def fill(out: Array) -> None:
+        out[...] = run(*arrays)
+
+    return fill, 0
+
+
+for _op in ("lstm", "attention", "optimiser_step"):
+    ADAPTER.fills(_op)(_by_formula)
+
+
+@ADAPTER.fills("activation")
+def _activation(spec: Activation, inputs: Mapping[str, Array], threads: int) -> Ready:
+    if spec.direction != FORWARD:
+        return _by_formula(spec, inputs, threads)
+    x, function = inputs["x"], spec.function
+    if function in (RELU, TANH):
+        return (lambda out: np.maximum(x, 0.0, out=out) if function == RELU else np.tanh(x, out)), 0
+    # A piece at a time, so that the second operation finds the first one's result in the cache.
+    step = 1 << 15
+
+    def run(out: Array) -> None:
+        for first in range(0, x.size, step):
+            out[first : first + step] = activated(MODULE, function, x[first : first + step])
+
+    return run, 0
+
+
+@ADAPTER.fills("add")
+def _add(spec: Add, inputs: Mapping[str, Array], threads: int) -> Ready:
+    """One ufunc."""
+    a, b = inputs["a"], inputs["b"]
+    return lambda out: np.add(a, b, out), 0
+
+
+@ADAPTER.fills("dropout")
+def _dropout(spec: Dropout, inputs: Mapping[str, Array], threads: int) -> Ready:
+    """One ufunc."""
+    x, mask = inputs["x"], inputs["mask"]
+    return lambda out: np.multiply(x, mask, out), 0
+
+
+@ADAPTER.fills("batch_norm")
+def _batch_norm(spec: BatchNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
+    """Inference: two ufuncs in the output. Training: as the formula says."""
+    if spec.mode != INFERENCE:
+        return _by_formula(spec, inputs, threads)
+    x, scale, shift, mean, variance = inputs.values()
+    channels, epsilon = channel_shape(spec.layout), variance.dtype.type(spec.epsilon)
+
+    def run(out: Array) -> None:
+        factor = scale / np.sqrt(variance + epsilon)
+        offset = (shift - mean * factor).reshape(channels)
+        for image, result in zip(x, out):
+            np.multiply(image, factor.reshape(channels), result)
+            np.add(result, offset, result)
+
+    return run, 0
+
+
+@ADAPTER.fills("layer_norm")
+def _layer_norm(spec: LayerNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
+    """Everything in place in the output."""
+    if spec.direction != FORWARD:
+        return _by_formula(spec, inputs, threads)
+    x, scale, shift = inputs.values()
+    epsilon = x.dtype.type(spec.epsilon)
+
+    def run(out: Array) -> None:
+        np.subtract(x, x.mean(axis=1, keepdims=True), out)
+        squares = np.einsum("ij,ij->i", out, out)[:, None] / x.dtype.type(x.shape[1])
+        np.divide(out, np.sqrt(squares + epsilon), out)
+        np.multiply(out, scale, out)
+        np.add(out, shift, out)
+
+    return run, 0
+
+
+@ADAPTER.fills("embedding")
+def _embedding(spec: Embedding, inputs: Mapping[str, Array], threads: int) -> Ready:
+    """Rows are copied straight into the output."""
+    if spec.direction != FORWARD:
+        return _by_formula(spec, inputs, threads)
+    indices, table = inputs["indices"], inputs["table"]
+    return lambda out: np.take(table, indices, 0, out, mode="clip"), 0

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from profkit.errors import UnsupportedError
 from profkit.frameworks.adapter import Array, Availability, Conditions, Implementation
-from profkit.frameworks.networks.contract import NetworkBuilder, NetworkConditions
-from profkit.frameworks.onnxruntime.model import CNTK_ERA, TODAY, Dialect, onnx_model
+from profkit.frameworks.networks.contract import BuiltNetwork, NetworkBuilder, NetworkConditions
+from profkit.frameworks.onnxruntime.model import CNTK_ERA, TODAY, Dialect, onnx_model, refuse_dialect
 from profkit.frameworks.onnxruntime.operators import ADAPTER, new_session
 from profkit.ops.lrn import LocalResponseNorm
-from profkit.ops.networks.layer import IMAGES
+from profkit.ops.networks.layer import ATTENTION, IMAGES, LAYER_KINDS
 from profkit.ops.networks.network import Network
 
 INFERENCE_ONLY = "the onnxruntime package runs inference only"
@@ -44,8 +43,8 @@ class OnnxModel:
         return new_session(self.serialised, self._threads, **options)
 
 
-class BuiltOnnxNetwork:
-    """A network as a session."""
+class BuiltOnnxNetwork(BuiltNetwork):
+    no_training = INFERENCE_ONLY
 
     def __init__(self, model: OnnxModel, network: Network, weights: Mapping[str, Array], notes: Sequence[str]) -> None:
         self.model = model
@@ -53,45 +52,35 @@ class BuiltOnnxNetwork:
         self._outputs = [network.layers[-1].name]
         self._weights = weights
 
-    def put(self, images: Array, labels: Array) -> dict[str, Array]:
-        """The feed of a run."""
-        return {IMAGES: np.ascontiguousarray(images, np.float32)}
+    def put(self, images: Array, labels: Array, masks: Mapping[str, Array] | None = None) -> dict[str, Array]:
+        return {IMAGES: np.ascontiguousarray(images)}
 
     def infer(self, batch: dict[str, Array]) -> Array:
-        """One run of the session."""
         result: Array = self.model.session.run(self._outputs, batch)[0]
         return result
 
-    def train(self, batch: dict[str, Array]) -> Any:
-        """It cannot."""
-        raise UnsupportedError(INFERENCE_ONLY)
-
-    def to_numpy(self, result: Array) -> Array:
-        """It is one already."""
-        return result
-
     def weights(self) -> dict[str, Array]:
-        """As they were given."""
         return {name: np.array(value) for name, value in self._weights.items()}
 
 
 class OnnxRuntimeBuilder(NetworkBuilder):
-    """ONNX Runtime on CPU."""
-
     name = "onnxruntime"
     modes: Sequence[str] = tuple(DIALECTS)
+    optimizers = ()
+    kinds = LAYER_KINDS
+    composed = (ATTENTION,)
 
     def is_available(self) -> Availability:
-        """Whether onnxruntime and onnx are installed."""
         return ADAPTER.is_available()
 
     def supports(self, network: Network, conditions: NetworkConditions) -> str:
-        """Inference, and normalisation over an odd number of channels."""
         if conditions.is_training:
             return f"{INFERENCE_ONLY}: take torch, tensorflow, jax or native for training"
         norms = [layer.spec for layer in network.layers if isinstance(layer.spec, LocalResponseNorm)]
         even = [spec.size for spec in norms if spec.size % 2 == 0]
-        return f"onnxruntime's LRN takes an odd size, got {even[0]}" if even else ""
+        if even:
+            return f"onnxruntime's LRN takes an odd size, got {even[0]}"
+        return refuse_dialect(network, DIALECTS[conditions.mode])
 
     def start(self, conditions: NetworkConditions) -> dict[str, str]:
         """As the operators' adapter, with the operator set of this mode."""
@@ -100,7 +89,6 @@ class OnnxRuntimeBuilder(NetworkBuilder):
         return {**facts, "opset": str(dialect.opset), "ir": str(dialect.ir_version)}
 
     def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltOnnxNetwork:
-        """Write the model and open a session on it."""
         model = OnnxModel(onnx_model(network, weights, DIALECTS[conditions.mode]), conditions.threads)
         notes = [*NOTES, OLD_NOTE] if conditions.mode == "opset7" else list(NOTES)
         return BuiltOnnxNetwork(model, network, weights, notes)

@@ -6,20 +6,19 @@ clock, launch and waiting included, and say so. Not run on a GPU: the machines t
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
 from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import Conditions, Implementation, Prepared
 from profkit.frameworks.framework import ALL_DTYPES, Framework, FrameworkOperator, Job, no_cuda_driver, package_text
+from profkit.frameworks.lazy import tf
 from profkit.frameworks.tensorflow import operators as cpu_adapter
 
 PLACE = "/GPU:0"
 
 
 def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, str]:
-    tf = importlib.import_module("tensorflow")
     build = tf.sysconfig.get_build_info()
     if not build.get("is_cuda_build"):
         raise UnavailableError(
@@ -51,7 +50,6 @@ def on_device(build: Callable[[Job, Any], Prepared]) -> Callable[[Job, Any], Pre
     """The CPU builder's call, placed on the device and waited for."""
 
     def build_on_device(job: Job, spec: Any) -> Prepared:
-        tf = importlib.import_module("tensorflow")
         with tf.device(PLACE):
             prepared = build(job, spec)
         run = prepared.call

@@ -6,7 +6,7 @@ The optimiser keeps the names: a kernel that does Conv2D, BiasAdd and Relu has t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 _FUSED = re.compile(r"_?Fused(\w+)$|(\w+)WithBias$")
@@ -23,20 +23,12 @@ class NodeFacts(NamedTuple):
 
 
 class GraphFacts:
-    """Looks nodes up once."""
-
     def __init__(self, graph: Any) -> None:
         self._graph = graph
-        self._known: dict[tuple[str, str], NodeFacts] = {}
-
-    def of(self, node: str, operator: str) -> NodeFacts:
-        """Facts of a node that runs as this type of operator."""
-        key = node, operator
-        if key not in self._known:
-            self._known[key] = self._find(node, operator)
-        return self._known[key]
+        self.of = cache(self._find)
 
     def _find(self, node: str, operator: str) -> NodeFacts:
+        """Facts of a node that runs as this type of operator; `of` looks it up once."""
         try:
             last = self._graph.get_operation_by_name(node)
         except (KeyError, ValueError):
@@ -56,22 +48,12 @@ class GraphFacts:
 
 def _chain(last: Any, operator: str) -> list[Any]:
     """The operations that the fused operator does, in their order; only the last for one that is not fused."""
-    fused = _FUSED.match(operator)
-    if fused:
-        chain = [last]
-        for operation in _first_inputs(last):
-            chain.insert(0, operation)
-            if operation.type in fused.groups():
-                return chain
+    fused, chain = _FUSED.match(operator), [last]
+    while fused and chain[0].inputs and len(chain) <= _LONGEST_CHAIN:
+        chain.insert(0, chain[0].inputs[0].op)
+        if chain[0].type in fused.groups():
+            return chain
     return [last]
-
-
-def _first_inputs(operation: Any) -> Iterator[Any]:
-    for _ in range(_LONGEST_CHAIN):
-        if not operation.inputs:
-            return
-        operation = operation.inputs[0].op
-        yield operation
 
 
 def _shape(tensor: Any) -> str | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
-from profkit.capture.schema import BACKWARD, COPY, EXACT, FORWARD, HOST, OPTIMISER
+from profkit.capture.schema import BACKWARD, COPY, EXACT, FORWARD, HOST, INFERRED, OPTIMISER
 from profkit.frameworks.tensorflow.model import BACKWARD as TAPE
+from profkit.frameworks.tensorflow.model import LOSS
 from profkit.frameworks.tensorflow.model import OPTIMISER as UPDATES
 
 GRADIENTS = (TAPE, "gradients")
@@ -20,8 +22,6 @@ _KERNEL_EVENT = re.compile(r"([^:]+):([A-Za-z_]\w*)$")
 
 
 class NetworkPlace(NamedTuple):
-    """Position of an operator in the network."""
-
     layer: str | None
     phase: str
     quality: str = EXACT
@@ -46,7 +46,7 @@ def placer(layers: Collection[str]) -> Placer:
 
     def place(node: str) -> NetworkPlace:
         parts = node.split("/")
-        layer = next((found for part in parts if (found := _layer(part, layers))), None)
+        layer = next((found for part in parts if (found := layer_of(part, layers))), None)
         if UPDATES in parts:
             return NetworkPlace(layer, OPTIMISER)
         if any(part in GRADIENTS for part in parts):
@@ -58,7 +58,28 @@ def placer(layers: Collection[str]) -> Placer:
     return place
 
 
-def _layer(part: str, layers: Collection[str]) -> str | None:
+def placer_in(graph: Any, layers: Collection[str]) -> Placer:
+    """As `placer`, in a tf.Graph: what is summed of the gradients of several readers, or begins the gradient of a loop,
+    has no layer in its name, and gets that of all operations that use it."""
+    by_name = placer(layers)
+
+    @cache
+    def place(node: str) -> NetworkPlace:
+        found = by_name(node)
+        if found.layer is not None or found.phase != BACKWARD or LOSS in node.split("/"):
+            return found
+        try:
+            outputs = graph.get_operation_by_name(node).outputs
+        except (KeyError, ValueError):
+            return found  # made by TensorFlow's optimiser
+        users = {place(user.name).layer for output in outputs for user in output.consumers()}
+        return NetworkPlace(users.pop(), BACKWARD, INFERRED) if len(users) == 1 and None not in users else found
+
+    return place
+
+
+def layer_of(part: str, layers: Collection[str]) -> str | None:
+    """conv1_1 is conv1, unless there is such a layer: scopes opened twice are numbered; conv1.w is a variable of it."""
     for name in (part, _NUMBERED.sub("", part), part.partition(".")[0]):
         if name in layers:
             return name

@@ -9,26 +9,35 @@ from typing import Any
 import numpy as np
 
 from profkit.frameworks.adapter import Array, Conditions, Implementation, Prepared
-from profkit.frameworks.framework import (
-    ALL_DTYPES,
-    Framework,
-    Job,
-    held_as,
-    padding_word,
-    reported_layout,
-    to_layout,
+from profkit.frameworks.formulas import Module, formula
+from profkit.frameworks.framework import ALL_DTYPES, Framework, Job
+from profkit.frameworks.layouts import held_as, padding_word, reported_layout, to_layout
+from profkit.frameworks.lazy import Tensor, tf
+from profkit.ops import (
+    Activation,
+    Add,
+    Attention,
+    BatchNorm,
+    BiasRelu,
+    Conv2d,
+    Dropout,
+    Embedding,
+    LayerNorm,
+    LocalResponseNorm,
+    Lstm,
+    MatMul,
+    OptimiserStep,
+    Pool2d,
+    Softmax,
 )
-from profkit.ops.bias_relu import BiasRelu
-from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
-from profkit.ops.lrn import LocalResponseNorm
-from profkit.ops.matmul import MatMul
-from profkit.ops.pool2d import MAX, Pool2d
-from profkit.ops.softmax import Softmax
+from profkit.ops.activation import GELU, HARD_SIGMOID, RELU, SCALED_TANH, SIGMOID, TANH, TANH_HEIGHT, TANH_SLOPE
+from profkit.ops.batch_norm import INFERENCE, PARAMETER_GRADIENT
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from profkit.ops.pool2d import MAX
 from profkit.ops.window import Window
 
 EAGER = "eager"
 HELD = "NHWC"
-Tensor = Any
 ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "CUDA_VISIBLE_DEVICES": "-1",
@@ -37,7 +46,6 @@ ENVIRONMENT = {
 
 def begin_tensorflow(conditions: Conditions) -> dict[str, str]:
     """Open TensorFlow with this many threads and no GPU; the keras adapter starts its backend here too."""
-    tf = importlib.import_module("tensorflow")
     # Both must come before the first operator creates the runtime.
     tf.config.threading.set_intra_op_parallelism_threads(conditions.threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -71,12 +79,8 @@ ADAPTER = Framework(
 )
 
 
-def _tensorflow() -> Any:
-    return importlib.import_module("tensorflow")
-
-
 def _images(job: Job, spec: Any, name: str) -> Tensor:
-    return _tensorflow().constant(to_layout(job.inputs[name], spec.layout, HELD))
+    return tf.constant(to_layout(job.inputs[name], spec.layout, HELD))
 
 
 def _prepared(job: Job, run: Callable[..., Tensor], arguments: Sequence[Tensor], **facts: Any) -> Prepared:
@@ -86,7 +90,7 @@ def _prepared(job: Job, run: Callable[..., Tensor], arguments: Sequence[Tensor],
     returns when its result exists: nothing is left to wait for.
     """
     if job.variant != EAGER:
-        run = _tensorflow().function(run, autograph=False)
+        run = tf.function(run, autograph=False)
     return Prepared(lambda: run(*arguments), facts.pop("to_numpy", lambda result: result.numpy()), **facts)
 
 
@@ -111,12 +115,8 @@ def padding_of(window: Window) -> Any:
 
 def _is_depthwise(spec: Conv2d) -> bool:
     """tf.nn.depthwise_conv2d takes square strides and no dilation."""
-    return (
-        spec.groups > 1
-        and spec.groups == spec.in_channels
-        and spec.stride[0] == spec.stride[1]
-        and spec.dilation == (1, 1)
-    )
+    is_square = spec.stride[0] == spec.stride[1]
+    return 1 < spec.groups == spec.in_channels and is_square and spec.dilation == (1, 1)
 
 
 def _refuse_conv2d(implementation: Implementation, spec: Conv2d) -> str:
@@ -129,16 +129,6 @@ def _refuse_conv2d(implementation: Implementation, spec: Conv2d) -> str:
     return ""
 
 
-def _geometry(spec: Conv2d) -> dict[str, Any]:
-    word, numbers = explicit_padding(spec.window)
-    return {
-        "strides": [1, *spec.stride, 1],
-        "padding": word,
-        "explicit_paddings": numbers,
-        "dilations": [1, *spec.dilation, 1],
-    }
-
-
 def _weights(spec: Conv2d, w: Array) -> Array:
     """[out, in/groups, h, w] as TensorFlow's HWIO, or [h, w, in, multiplier] for a depthwise convolution."""
     hwio = w.transpose(2, 3, 1, 0)
@@ -147,19 +137,10 @@ def _weights(spec: Conv2d, w: Array) -> Array:
     return np.ascontiguousarray(hwio)
 
 
-def _weights_result(spec: Conv2d) -> Callable[[Tensor], Array]:
-    def convert(result: Tensor) -> Array:
-        hwio = result.numpy().reshape(*spec.kernel_size, spec.in_channels // spec.groups, spec.out_channels)
-        return np.ascontiguousarray(hwio.transpose(3, 2, 0, 1))
-
-    return convert
-
-
 @ADAPTER.operator("conv2d", _refuse_conv2d)
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     if spec.direction != FORWARD:
         return _conv2d_gradient(job, spec)
-    tf = _tensorflow()
     padding = padding_of(spec.window)
     strides, dilations = [1, *spec.stride, 1], [1, *spec.dilation, 1]
     depthwise = _is_depthwise(spec)
@@ -178,8 +159,9 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
 
 
 def _conv2d_gradient(job: Job, spec: Conv2d) -> Prepared:
-    tf = _tensorflow()
-    geometry = _geometry(spec)
+    word, numbers = explicit_padding(spec.window)
+    geometry: dict[str, Any] = {"strides": [1, *spec.stride, 1], "dilations": [1, *spec.dilation, 1]}
+    geometry |= {"padding": word, "explicit_paddings": numbers}
     family = "DepthwiseConv2dNative" if _is_depthwise(spec) else "Conv2D"
     if spec.direction == INPUT_GRADIENT:
         operator = getattr(tf.raw_ops, f"{family}BackpropInput")
@@ -198,19 +180,16 @@ def _conv2d_gradient(job: Job, spec: Conv2d) -> Prepared:
     def run_filter(x: Tensor, dy: Tensor) -> Tensor:
         return operator(input=x, filter_sizes=shape, out_backprop=dy, **geometry)
 
-    return _prepared(
-        job,
-        run_filter,
-        [_images(job, spec, "x"), _images(job, spec, "dy")],
-        to_numpy=_weights_result(spec),
-        layout=reported_layout(spec.layout, HELD),
-        note="the gradient comes out as HWIO",
-    )
+    def to_numpy(result: Tensor) -> Array:
+        hwio = result.numpy().reshape(*spec.kernel_size, spec.in_channels // spec.groups, spec.out_channels)
+        return np.ascontiguousarray(hwio.transpose(3, 2, 0, 1))
+
+    facts = {"layout": reported_layout(spec.layout, HELD), "note": "the gradient comes out as HWIO"}
+    return _prepared(job, run_filter, [_images(job, spec, "x"), _images(job, spec, "dy")], to_numpy=to_numpy, **facts)
 
 
 @ADAPTER.operator("matmul")
 def _matmul(job: Job, spec: MatMul) -> Prepared:
-    tf = _tensorflow()
 
     def run(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
         c = tf.linalg.matmul(a, b, transpose_a=spec.transpose_a, transpose_b=spec.transpose_b)
@@ -221,9 +200,8 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
 
 
 def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
-    """TensorFlow's own gradient kernels. That of a maximum asks for the forward result: made ahead of the call, as in
+    """TensorFlow's own gradient kernels. That of a maximum needs the forward result: made ahead of the call, as in
     training, where the forward pass has it."""
-    tf = _tensorflow()
     word, numbers = explicit_padding(spec.window)
     geometry: dict[str, Any] = {"ksize": [1, *spec.kernel_size, 1], "strides": [1, *spec.stride, 1]}
     dy = _images(job, spec, "dy")
@@ -258,26 +236,32 @@ def _refuse_pool2d(implementation: Implementation, spec: Pool2d) -> str:
 def _pool2d(job: Job, spec: Pool2d) -> Prepared:
     if spec.direction != FORWARD:
         return _pool2d_gradient(job, spec)
-    tf = _tensorflow()
-    word = padding_word(spec.window).upper()
     arguments = [_images(job, spec, "x")]
     if spec.mode == MAX:
         padding = padding_of(spec.window)
         return _image_prepared(
             job, spec, lambda x: tf.nn.max_pool2d(x, spec.kernel_size, spec.stride, padding), arguments
         )
-    if word:
-        return _image_prepared(job, spec, lambda x: tf.nn.avg_pool2d(x, spec.kernel_size, spec.stride, word), arguments)
-    # avg_pool2d knows only SAME and VALID: pad first, then undo the division by padded elements.
+    factors = average_factors(spec)
+    note = "explicit padding: tf.pad, avg_pool2d and rescaling inside the call" if factors else ""
+    arguments += map(tf.constant, factors)
+    return _image_prepared(job, spec, lambda x, *factors: average_pool(spec, x, *factors), arguments, note)
+
+
+def average_factors(spec: Pool2d) -> list[Array]:
+    """The additional input of `average_pool`: nothing where TensorFlow's word for the padding exists."""
+    if padding_word(spec.window):
+        return []
     full = spec.kernel_size[0] * spec.kernel_size[1]
-    scale = (full / spec.window.element_counts())[None, :, :, None].astype(spec.numpy_dtype)
-    paddings = spec.window.pad_widths(HELD)
+    return [(full / spec.window.element_counts())[None, :, :, None].astype(spec.numpy_dtype)]
 
-    def run(x: Tensor, factors: Tensor) -> Tensor:
-        return tf.nn.avg_pool2d(tf.pad(x, paddings), spec.kernel_size, spec.stride, "VALID") * factors
 
-    note = "explicit padding: tf.pad, avg_pool2d and rescaling inside the call"
-    return _image_prepared(job, spec, run, [*arguments, tf.constant(scale)], note)
+def average_pool(spec: Pool2d, x: Tensor, *factors: Tensor) -> Tensor:
+    """avg_pool2d knows only SAME and VALID: otherwise pad first, then undo the division by padded elements."""
+    pool = tf.nn.avg_pool2d
+    if not factors:
+        return pool(x, spec.kernel_size, spec.stride, padding_of(spec.window))
+    return pool(tf.pad(x, spec.window.pad_widths(HELD)), spec.kernel_size, spec.stride, "VALID") * factors[0]
 
 
 def _refuse_lrn(implementation: Implementation, spec: LocalResponseNorm) -> str:
@@ -290,8 +274,18 @@ def _refuse_lrn(implementation: Implementation, spec: LocalResponseNorm) -> str:
 
 @ADAPTER.operator("lrn", _refuse_lrn)
 def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
-    tf = _tensorflow()
     radius, alpha = spec.size // 2, spec.alpha / spec.size
+    if spec.direction != FORWARD:
+        constants = {"depth_radius": radius, "bias": spec.k, "alpha": alpha, "beta": spec.beta}
+        x = _images(job, spec, "x")
+        y = tf.nn.local_response_normalization(x, **constants)
+        return _image_prepared(
+            job,
+            spec,
+            lambda x, y, dy: tf.raw_ops.LRNGrad(input_grads=dy, input_image=x, output_image=y, **constants),
+            [x, y, _images(job, spec, "dy")],
+            "LRNGrad; the forward result that it takes is made ahead of the call",
+        )
     return _image_prepared(
         job,
         spec,
@@ -302,12 +296,201 @@ def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
 
 @ADAPTER.operator("bias_relu")
 def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
-    tf = _tensorflow()
+    if spec.direction != FORWARD:
+        images = [_images(job, spec, "y"), _images(job, spec, "dy")]
+        if spec.direction == INPUT_GRADIENT:
+            return _image_prepared(job, spec, lambda y, dy: tf.raw_ops.ReluGrad(gradients=dy, features=y), images)
+
+        def by_bias(y: Tensor, dy: Tensor) -> Tensor:
+            return tf.raw_ops.BiasAddGrad(out_backprop=tf.raw_ops.ReluGrad(gradients=dy, features=y))
+
+        return _prepared(job, by_bias, images, layout=reported_layout(spec.layout, HELD))
     arguments = [_images(job, spec, "x"), tf.constant(job.inputs["b"])]
     return _image_prepared(job, spec, lambda x, b: tf.nn.relu(tf.nn.bias_add(x, b)), arguments)
 
 
 @ADAPTER.operator("softmax")
 def _softmax(job: Job, spec: Softmax) -> Prepared:
-    tf = _tensorflow()
+    if spec.direction != FORWARD:
+        operator = tf.raw_ops.SoftmaxCrossEntropyWithLogits
+        note = "SoftmaxCrossEntropyWithLogits, which makes the loss as well"
+        return _prepared(
+            job, lambda x, labels: operator(features=x, labels=labels).backprop, _constants(job, spec), note=note
+        )
     return _prepared(job, lambda x: tf.nn.softmax(x, axis=-1), [tf.constant(job.inputs["x"])])
+
+
+def _constants(job: Job, spec: Any) -> list[Tensor]:
+    return [tf.constant(job.inputs[name]) for name in spec.input_shapes()]
+
+
+def activated(function: str, x: Tensor) -> Tensor:
+    """By the function's name; two are formulas, since TensorFlow's hard_sigmoid is another one."""
+    if function == SCALED_TANH:
+        return TANH_HEIGHT * tf.tanh(TANH_SLOPE * x)
+    if function == HARD_SIGMOID:
+        return tf.clip_by_value(0.2 * x + 0.5, 0.0, 1.0)
+    if function == GELU and x.dtype != tf.float64:
+        return tf.nn.gelu(x, approximate=False)
+    if function == GELU:  # its constants are float32 numbers
+        return 0.5 * x * (1.0 + tf.math.erf(0.5**0.5 * x))
+    return {RELU: tf.nn.relu, TANH: tf.tanh, SIGMOID: tf.sigmoid}[function](x)
+
+
+@ADAPTER.operator("activation")
+def _activation(job: Job, spec: Activation) -> Prepared:
+    if spec.direction == FORWARD:
+        return _prepared(job, lambda x: activated(spec.function, x), _constants(job, spec))
+
+    def gradient(x: Tensor, dy: Tensor) -> Tensor:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = activated(spec.function, x)
+        return tape.gradient(y, x, dy)
+
+    return _prepared(job, gradient, _constants(job, spec), note="tf.GradientTape: forward and backward in the call")
+
+
+@ADAPTER.operator("add")
+def _add(job: Job, spec: Add) -> Prepared:
+    return _prepared(job, tf.add, _constants(job, spec))
+
+
+@ADAPTER.operator("dropout")
+def _dropout(job: Job, spec: Dropout) -> Prepared:
+    note = "a product with the given mask: TensorFlow's own dropout draws one"
+    return _prepared(job, tf.multiply, _constants(job, spec), note=note)
+
+
+def _refuse_batch_norm(implementation: Implementation, spec: BatchNorm) -> str:
+    return "" if spec.dtype == "float32" else f"the rows call FusedBatchNormV3, which has no {spec.dtype} kernel on CPU"
+
+
+@ADAPTER.operator("batch_norm", _refuse_batch_norm)
+def _batch_norm(job: Job, spec: BatchNorm) -> Prepared:
+    raw, epsilon = tf.raw_ops, spec.epsilon
+    x, given = _images(job, spec, "x"), [tf.constant(array) for array in job.arrays("scale", "shift")]
+    nothing = tf.zeros([0])
+    if spec.direction == FORWARD:
+        is_training = spec.mode != INFERENCE
+        statistics = [tf.constant(array) for array in job.arrays("mean", "variance")] or [nothing, nothing]
+
+        def forward(x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+            return raw.FusedBatchNormV3(
+                x=x, scale=scale, offset=shift, mean=mean, variance=variance, epsilon=epsilon, is_training=is_training
+            )[0]
+
+        return _image_prepared(job, spec, forward, [x, *given, *statistics])
+    by_parameters = spec.direction == PARAMETER_GRADIENT
+    scale = tf.ones([spec.channels]) if by_parameters else given[0]
+    statistics = raw.FusedBatchNormV3(
+        x=x, scale=scale, offset=tf.zeros([spec.channels]), mean=nothing, variance=nothing, epsilon=epsilon
+    )[3:]
+
+    def backward(x: Tensor, dy: Tensor, scale: Tensor, *statistics: Tensor) -> Any:
+        kept = {f"reserve_space_{i + 1}": value for i, value in enumerate(statistics)}
+        found = raw.FusedBatchNormGradV3(y_backprop=dy, x=x, scale=scale, epsilon=epsilon, **kept)
+        return tf.stack(found[1:3]) if by_parameters else found[0]
+
+    arguments = [x, _images(job, spec, "dy"), scale, *statistics]
+    note = "the forward pass's statistics are made ahead of the call"
+    if by_parameters:
+        return _prepared(job, backward, arguments, note=note, layout=reported_layout(spec.layout, HELD))
+    return _image_prepared(job, spec, backward, arguments, note)
+
+
+@ADAPTER.operator("layer_norm")
+def _layer_norm(job: Job, spec: LayerNorm) -> Prepared:
+    def forward(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+        mean, variance = tf.nn.moments(x, [1], keepdims=True)
+        return tf.nn.batch_normalization(x, mean, variance, shift, scale, spec.epsilon)
+
+    def by_input(x: Tensor, scale: Tensor, dy: Tensor) -> Tensor:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = forward(x, scale, tf.zeros_like(scale))
+        return tape.gradient(y, x, dy)
+
+    def by_parameters(x: Tensor, dy: Tensor) -> Tensor:
+        scale, shift = tf.ones_like(x[0]), tf.zeros_like(x[0])
+        with tf.GradientTape() as tape:
+            tape.watch([scale, shift])
+            y = forward(x, scale, shift)
+        return tf.stack(tape.gradient(y, [scale, shift], dy))
+
+    ways: dict[str, Any] = {FORWARD: forward, INPUT_GRADIENT: by_input, PARAMETER_GRADIENT: by_parameters}
+    note = "composed: tf.nn.moments and batch_normalization"
+    note += "" if spec.direction == FORWARD else "; tf.GradientTape: forward and backward in the call"
+    return _prepared(job, ways[spec.direction], _constants(job, spec), note=note)
+
+
+@ADAPTER.operator("embedding")
+def _embedding(job: Job, spec: Embedding) -> Prepared:
+    if spec.direction == FORWARD:
+        return _prepared(job, lambda indices, table: tf.gather(table, indices), _constants(job, spec))
+    return _prepared(
+        job,
+        lambda indices, dy: tf.math.unsorted_segment_sum(dy, indices, spec.vocabulary),
+        _constants(job, spec),
+    )
+
+
+def _refuse_lstm(implementation: Implementation, spec: Lstm) -> str:
+    if spec.dtype != "float32":
+        return f"TensorFlow's BlockLSTMV2 has no {spec.dtype} kernel on CPU"
+    if (spec.activation, spec.recurrent_activation) == (TANH, SIGMOID):
+        return ""
+    return (
+        f"TensorFlow's BlockLSTMV2 has sigmoid gates and tanh, not {spec.recurrent_activation} and {spec.activation}: "
+        "keras has"
+    )
+
+
+@ADAPTER.operator("lstm", _refuse_lstm)
+def _lstm(job: Job, spec: Lstm) -> Prepared:
+    """BlockLSTMV2 takes the steps first, and both matrices as one, in the spec's order of gates."""
+    x = tf.constant(np.ascontiguousarray(job.inputs["x"].swapaxes(0, 1)))
+    w, b = tf.constant(np.concatenate(job.arrays("w", "u"))), tf.constant(job.inputs["b"])
+    state, peephole = tf.zeros([spec.batch, spec.cells]), tf.zeros([spec.cells])
+
+    def run(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+        h = tf.raw_ops.BlockLSTMV2(
+            seq_len_max=tf.constant(spec.steps, tf.int64),
+            x=x,
+            cs_prev=state,
+            h_prev=state,
+            w=w,
+            b=b,
+            wci=peephole,
+            wcf=peephole,
+            wco=peephole,
+        ).h
+        return h if spec.returns_sequence else h[-1]
+
+    def to_numpy(result: Tensor) -> Array:
+        return np.ascontiguousarray(result.numpy().swapaxes(0, 1)) if spec.returns_sequence else result.numpy()
+
+    return _prepared(job, run, [x, w, b], to_numpy=to_numpy, note="BlockLSTMV2; steps before the batch in x and y")
+
+
+@ADAPTER.operator("attention")
+def _attention(job: Job, spec: Attention) -> Prepared:
+    shape, scale = (spec.batch, spec.steps, spec.heads, spec.width), spec.width**-0.5
+
+    def run(*arrays: Tensor) -> Tensor:
+        q, k, v = (tf.transpose(tf.reshape(array, shape), (0, 2, 1, 3)) for array in arrays)
+        scores = tf.linalg.matmul(q * tf.constant(scale, q.dtype), k, transpose_b=True)
+        if spec.causal:
+            seen = tf.linalg.band_part(tf.ones((spec.steps, spec.steps), tf.bool), -1, 0)
+            scores = tf.where(seen, scores, scores.dtype.min)
+        y = tf.linalg.matmul(tf.nn.softmax(scores), v)
+        return tf.reshape(tf.transpose(y, (0, 2, 1, 3)), spec.output_shape())
+
+    return _prepared(job, run, _constants(job, spec), note="composed: products, softmax and transposes")
+
+
+@ADAPTER.operator("optimiser_step")
+def _optimiser_step(job: Job, spec: OptimiserStep) -> Prepared:
+    module = Module(tf, tf.math.erf, tf.math.unsorted_segment_sum)
+    note = "composed into new tensors: its own optimisers change theirs in place"
+    return _prepared(job, formula(module, spec), _constants(job, spec), note=note)

@@ -1,21 +1,21 @@
 """For whom TensorFlow's pool threads worked: the profile's hand-outs of tasks are followed back to an operator.
 
 `ThreadpoolListener::Record` with a number is where a task was handed out, `StartRegion` with the same number to
-`StopRegion` where it ran. A task may hand out further ones. An operator ends when all its tasks have told it that they
+`StopRegion` where it ran. A task may enqueue further ones. An operator ends when all its tasks have signalled that they
 are done: a task that ends later was preempted in between, and that is not the operator's time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from profkit.frameworks.events.xplane import XplaneEvent
+from profkit.frameworks.events.xplane import ThreadLine, XplaneEvent
 
-ThreadLine = tuple[str, int]
 RECORD, START, STOP = (f"ThreadpoolListener::{name}" for name in ("Record", "StartRegion", "StopRegion"))
 EXECUTOR = ("ExecutorState::Process", "ExecutorDoneCallback")
-"""The executor's own tasks: they run operators, and tell the caller that all have run."""
+"""The executor's own tasks: they run operators, and notify the caller when all have run."""
 
 
 class Region(NamedTuple):
@@ -37,18 +37,13 @@ class _PoolTask(NamedTuple):
     inside: int
 
 
+@dataclass
 class _Open:
-    """A region that has not ended, and whether the executor runs operators in it: then it is no helper's work."""
+    """A region that has not ended, and whether the executor runs operators in it: then it is not a helper's work."""
 
-    def __init__(self, number: int, start_ns: int) -> None:
-        self.number = number
-        self.start_ns = start_ns
-        self.is_executor = False
-
-
-def line_of(event: XplaneEvent) -> ThreadLine:
-    """The thread of an event."""
-    return event.line, event.line_id
+    number: int
+    start_ns: int
+    is_executor: bool = False
 
 
 def pool_regions(events: Iterable[XplaneEvent], operators: Iterable[XplaneEvent]) -> list[Region]:
@@ -57,7 +52,7 @@ def pool_regions(events: Iterable[XplaneEvent], operators: Iterable[XplaneEvent]
     works = {id(each) for each in operators}
     for event in events:
         if id(event) in works or event.name in {RECORD, START, STOP, *EXECUTOR}:
-            lines.setdefault(line_of(event), []).append(event)
+            lines.setdefault(event.thread, []).append(event)
     tasks: dict[int, _PoolTask] = {}
     regions: list[tuple[ThreadLine, int, int, int]] = []
     for line, found in lines.items():

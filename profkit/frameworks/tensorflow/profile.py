@@ -2,131 +2,127 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
-import time
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from profkit.capture.event_log import EventLog
 from profkit.capture.schema import EXACT, HOST, NONE, Level
-from profkit.errors import CaptureError
 from profkit.frameworks.events.xplane import (
+    Profiled,
     RealtimeClock,
-    Space,
+    ThreadLine,
+    TimeInterval,
     XplaneEvent,
-    read_clocks,
-    read_xspace,
+    profiled_steps,
     recorded_levels,
 )
-from profkit.frameworks.scratch import temporary_folder
-from profkit.frameworks.tensorflow.pool import EXECUTOR, STOP, Region, ThreadLine, line_of
+from profkit.frameworks.lazy import tf
+from profkit.frameworks.tensorflow.pool import EXECUTOR, STOP, pool_regions
 
 STEP = "profkit step"
 """Our own mark around every step: it finds the calling thread, and shows that the clocks agree."""
 _HOST = "/host:CPU"
 _RUNTIME = ("EagerExecute", "SessionRun", *EXECUTOR)
-_SETTLE_S = 0.02
-"""The executor closes its last events after it has given the result; a profile that ends at once loses them."""
+_POOL_COLUMNS = ("name", "type", "implementation", "layer", "phase", "quality")
+"""What the tasks of an operator have of it."""
 POOL_NOTE = (
     "pool CPU time is the time between begin and end of tasks on pool threads, but not after the end of their "
     "operator; preemption before that counts as work"
 )
+Operator = tuple[XplaneEvent, Mapping[str, Any]]
+"""Its event, and its columns, `name` among them."""
 
 
 class HostProfile:
     """The events of the host's threads within the steps."""
 
-    def __init__(self, log: EventLog, space: Space, clock: RealtimeClock, steps: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, log: EventLog, profiled: Profiled) -> None:
         self.log = log
+        steps, space, clock = profiled
+        log.steps(steps)
         log.about.clock_error_ns = clock.error_ns
         host = [event for event in space.events if event.plane == _HOST]
         marks = sorted((event for event in host if event.name == STEP), key=lambda each: each.start_ns)
         self.events = _within(host, steps)
-        self.main = line_of(marks[0]) if marks else ("", 0)
+        self.main = marks[0].thread if marks else ("", 0)
         self._rows: dict[ThreadLine, int] = {}
         log.facts.update(
             notes=[*_clock_notes(marks, steps, clock), *space.warnings],
             profiler_levels=recorded_levels(space),
         )
 
-    def thread(self, event: XplaneEvent) -> int:
-        """The row of an event's thread."""
-        return self.thread_of(line_of(event))
+    def add(self, level: Level, event: XplaneEvent, columns: Mapping[str, Any]) -> int:
+        """A span of this event; `name` is among the columns."""
+        thread = self._thread(event.thread)
+        return self.log.range(level, start_ns=event.start_ns, end_ns=event.end_ns, thread=thread, **columns)
 
-    def thread_of(self, line: ThreadLine) -> int:
+    def _thread(self, line: ThreadLine) -> int:
         """TensorFlow's own threads get short names and no id of the system: the profile has none."""
         if line not in self._rows:
             if line == self.main:
                 self._rows[line] = self.log.thread(threading.get_native_id(), "main")
             else:
-                pool = line[0].partition("/")[0].removeprefix("tf_")
+                pool = _pool_of(line)
                 role = "executor" if pool == "Compute" else "pool"
-                number = 1 + sum(name.startswith(f"{pool}/") for name, _ in self._short(line))
+                number = 1 + sum(_pool_of(each) == pool and "/" in each[0] for each in self._rows)
                 self._rows[line] = self.log.thread(NONE, role, f"{pool} {number}")
         return self._rows[line]
-
-    def _short(self, line: ThreadLine) -> list[ThreadLine]:
-        return [(name.removeprefix("tf_"), number) for name, number in self._rows if (name, number) != line]
 
     def add_runtime(self) -> None:
         """TensorFlow's own code: the eager runtime on the calling thread, the executor on its own."""
         for event in self.events:
             if event.name in _RUNTIME:
-                self.log.range(
-                    Level.RUNTIME, event.name, event.start_ns, event.end_ns, self.thread(event), phase=HOST,
-                    quality=EXACT,
-                )  # fmt: skip
+                self.add(Level.RUNTIME, event, {"name": event.name, "phase": HOST, "quality": EXACT})
 
-    def add_pool(
-        self, regions: Iterable[Region], rows: dict[int, int], columns: Callable[[XplaneEvent], dict[str, Any]]
-    ) -> None:
-        """Tasks of pool threads; `rows` are the spans of operators by the identity of their events."""
+    def add_operators(self, operators: Sequence[Operator]) -> dict[int, int]:
+        """Operators, and what pool threads did for them; the operators' spans by the identity of their events."""
+        regions = pool_regions(self.events, [event for event, _ in operators])
+        helped: Counter[int] = Counter()
+        for region in regions:
+            helped[id(region.owner)] += region.end_ns - region.start_ns
+        rows, known = {}, {}
+        for event, columns in operators:
+            rows[id(event)] = self.add(Level.OPERATOR, event, {"pool_cpu_ns": helped[id(event)], **columns})
+            known[id(event)] = {name: columns[name] for name in _POOL_COLUMNS if name in columns}
         linked = unlinked = after = 0
         for region in regions:
-            duration = region.end_ns - region.start_ns
-            owner = None if region.owner is None else rows.get(id(region.owner))
-            about = columns(region.owner) if region.owner is not None and owner is not None else {}
-            thread = self.thread_of(region.line)
-            name = about.pop("name", "task")
-            self.log.range(Level.POOL, name, region.start_ns, region.end_ns, thread, owner=owner, **about)
+            duration, owner = region.end_ns - region.start_ns, rows.get(id(region.owner))
+            about = {"name": "task", **known.get(id(region.owner), {}), "owner": owner}
+            self.log.range(
+                Level.POOL, start_ns=region.start_ns, end_ns=region.end_ns, thread=self._thread(region.line), **about
+            )
             linked, unlinked = (linked + duration, unlinked) if owner is not None else (linked, unlinked + duration)
             after += region.after_ns
         self.log.facts["pool"] = {"linked_ns": linked, "unlinked_ns": unlinked, "after_operators_ns": after}
         if linked or unlinked:
             self.log.facts["notes"].append(POOL_NOTE)
+        return rows
+
+
+def _pool_of(line: ThreadLine) -> str:
+    return line[0].partition("/")[0].removeprefix("tf_")
 
 
 def profile_steps(log: EventLog, step: Callable[[], Any], steps: int) -> HostProfile:
-    """Run the steps under the profiler, after one that is not kept: the first fills the profiler's own buffers."""
-    tf = importlib.import_module("tensorflow")
-    brackets: list[tuple[int, int]] = []
-    with temporary_folder("tensorflow") as folder:
-        before = read_clocks()
-        tf.profiler.experimental.start(folder)
-        try:
+    """Run the steps under the profiler, each marked."""
+    return HostProfile(log, profile_marked(step, steps))
+
+
+def profile_marked(step: Callable[[], Any], steps: int) -> Profiled:
+    """Steps with a mark around each."""
+    profiler = tf.profiler.experimental
+
+    def marked() -> None:
+        with profiler.Trace(STEP):
             step()
-            for _ in range(steps):
-                begin = time.perf_counter_ns()
-                with tf.profiler.experimental.Trace(STEP):
-                    step()
-                brackets.append((begin, time.perf_counter_ns()))
-            time.sleep(_SETTLE_S)
-        finally:
-            tf.profiler.experimental.stop()
-        clock = RealtimeClock(before, read_clocks())
-        files = sorted(Path(folder).rglob("*.xplane.pb"))
-        if not files:
-            raise CaptureError("TensorFlow's profiler wrote no .xplane.pb file")
-        space = read_xspace(files[-1].read_bytes(), clock)
-    for begin, end in brackets:
-        log.step(begin, end)
-    return HostProfile(log, space, clock, brackets)
+
+    return profiled_steps("TensorFlow", profiler.start, profiler.stop, step, steps, marked)
 
 
-def _within(events: Iterable[XplaneEvent], steps: Sequence[tuple[int, int]]) -> list[XplaneEvent]:
-    """Events that begin in a step, in order of time, outer ones first; and the ends of tasks, which may lie behind."""
+def _within(events: Iterable[XplaneEvent], steps: Sequence[TimeInterval]) -> list[XplaneEvent]:
+    """Events that begin in a step, in order of time, outer ones first; and the ends of tasks, which may be later."""
     ordered = sorted(events, key=lambda each: (each.start_ns, -each.end_ns))
     kept: list[XplaneEvent] = []
     place = 0
@@ -138,8 +134,8 @@ def _within(events: Iterable[XplaneEvent], steps: Sequence[tuple[int, int]]) -> 
     return kept
 
 
-def _clock_notes(marks: Sequence[XplaneEvent], steps: Sequence[tuple[int, int]], clock: RealtimeClock) -> list[str]:
-    """Each mark must lie between the readings of our clock around it."""
+def _clock_notes(marks: Sequence[XplaneEvent], steps: Sequence[TimeInterval], clock: RealtimeClock) -> list[str]:
+    """Each mark must be between profkit's clock readings around it."""
     if len(marks) != len(steps):
         return [f"{len(steps)} steps were marked, {len(marks)} marks are in the profile: it may be incomplete"]
     outside = sum(
@@ -148,4 +144,6 @@ def _clock_notes(marks: Sequence[XplaneEvent], steps: Sequence[tuple[int, int]],
     )
     if not outside:
         return []
-    return [f"the marks of {outside} of {len(steps)} steps lie outside our clock's: the wall clock was set meanwhile"]
+    return [
+        f"the marks of {outside} of {len(steps)} steps are outside profkit's clock readings: the wall clock was set"
+    ]

@@ -1,12 +1,11 @@
 """The memory of a Session's graph: what TensorFlow wrote into the StepStats of each run, as spans with bytes.
 
-SOFTWARE_TRACE gives the records of FULL_TRACE, which starts a profiler besides in every run. A node's `total_bytes` is
+SOFTWARE_TRACE gives the records of FULL_TRACE, which also starts a profiler in every run. A node's `total_bytes` is
 all that it allocated, temporaries within; tfprof adds these a second time.
 """
 
 from __future__ import annotations
 
-import importlib
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -17,20 +16,21 @@ from profkit.capture.event_log import EventLog
 from profkit.capture.schema import NONE, Capture, Level
 from profkit.frameworks.events import MEMORY
 from profkit.frameworks.events.xplane import RealtimeClock, read_clocks
+from profkit.frameworks.lazy import tf
 from profkit.frameworks.tensorflow.graph import GraphFacts
 from profkit.frameworks.tensorflow.names import Placer, kernel_of
 
 SOURCE = "stepstats"
 _RESOURCE = 20
-"""TensorFlow's number of the type of handles, which stand for a variable and are not its memory."""
+"""TensorFlow's number of the type of handles, which represent a variable and are not its memory."""
 _LABEL = re.compile(r"(?:\[[^]]*\] ?)*(?P<node>\S+) = (?P<kernel>\w+)\(")
 MEMORY_NOTE = (
     "memory: what each operator allocated in a step; weights and the batch were there before. Allocations are ordered "
     "by TensorFlow's microseconds: the peak is the largest that this order allows"
 )
 ROUNDED_NOTE = (
-    "the BFC allocator (TF_CPU_ALLOCATOR_USE_BFC=1) tells TensorFlow what it gave, rounded up and more, not what was "
-    "asked for: bytes are larger than those of the default allocator"
+    "the BFC allocator (TF_CPU_ALLOCATOR_USE_BFC=1) reports allocated sizes, rounded up, instead of "
+    "requested ones: bytes are larger than those of the default allocator"
 )
 
 
@@ -46,7 +46,7 @@ class RawMetadata:
 
 
 @dataclass(frozen=True)
-class Reading:
+class StepStatsContext:
     """What is needed to understand StepStats."""
 
     clock: RealtimeClock
@@ -58,7 +58,6 @@ def record_step_stats(
     framework: str, session: Any, step: Callable[[], Any], steps: int, place: Placer, graph: GraphFacts
 ) -> Capture:
     """Run the steps traced, after one that is not kept; `step` runs `session` (a SessionNetwork)."""
-    tf = importlib.import_module("tensorflow")
     options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.SOFTWARE_TRACE)
     log = EventLog(framework, SOURCE, MEMORY)
     metadata: list[bytes] = []
@@ -75,13 +74,12 @@ def record_step_stats(
                 metadata.append(raw.data)
     finally:
         session.run_arguments = {}
-    add_step_stats(log, metadata, Reading(RealtimeClock(before, read_clocks()), place, graph))
+    add_step_stats(log, metadata, StepStatsContext(RealtimeClock(before, read_clocks()), place, graph))
     return log.finish()
 
 
-def add_step_stats(log: EventLog, metadata: Sequence[bytes], reading: Reading) -> None:
+def add_step_stats(log: EventLog, metadata: Sequence[bytes], reading: StepStatsContext) -> None:
     """Spans and facts of steps, each of which left a serialized RunMetadata."""
-    tf = importlib.import_module("tensorflow")
     log.about.clock_error_ns = reading.clock.error_ns
     thread = log.thread(NONE, "executor", "Session")
     peak = 0
@@ -99,7 +97,7 @@ def add_step_stats(log: EventLog, metadata: Sequence[bytes], reading: Reading) -
         log.facts["notes"].append(ROUNDED_NOTE)
 
 
-def _add_node(log: EventLog, step: int, thread: int, node: Any, reading: Reading) -> list[tuple[int, int]]:
+def _add_node(log: EventLog, step: int, thread: int, node: Any, reading: StepStatsContext) -> list[tuple[int, int]]:
     """The span of a node; returns the moments and sizes of its allocations."""
     label = _LABEL.match(node.timeline_label)
     kind = kernel_of(label["kernel"] if label else node.node_name)
@@ -107,22 +105,8 @@ def _add_node(log: EventLog, step: int, thread: int, node: Any, reading: Reading
     facts = reading.graph.of(node.node_name, kind.type)
     scheduled = node.all_start_nanos - reading.clock.ahead_ns
     start, end = scheduled + node.op_start_rel_nanos, scheduled + node.op_end_rel_nanos
-    row = log.range(
-        Level.OPERATOR,
-        node.node_name,
-        start,
-        end,
-        thread,
-        step=step,
-        type=kind.type,
-        implementation=kind.implementation,
-        layer=where.layer,
-        phase=where.phase,
-        quality=where.quality,
-        shapes=facts.shapes,
-        fused=facts.fused,
-        **_memory(node),
-    )
+    about = {**kind._asdict(), **where._asdict(), **facts._asdict(), **_memory(node)}
+    row = log.range(Level.OPERATOR, node.node_name, start, end, thread, step=step, **about)
     changes = []
     for used in node.memory:
         for record in used.allocation_records:
@@ -151,7 +135,7 @@ def _memory(node: Any) -> dict[str, int | None]:
 
 
 def _most_live(changes: list[tuple[int, int]]) -> int:
-    """Within one microsecond what is taken counts before what is given back."""
+    """Within one microsecond allocations count before releases."""
     live = most = 0
     for _, size in sorted(changes, key=lambda change: (change[0], -change[1])):
         live += size

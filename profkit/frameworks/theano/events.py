@@ -1,7 +1,7 @@
 """Theano's own clock around every operator of its virtual machine, and NumPy's allocations inside each of them.
 
 Time: the default (C) machine sums per operator and step; the order inside a step is known, the moments are not.
-Memory: the same graph on Theano's Python machine, where we stand around every operator.
+Memory: the same graph on Theano's Python virtual machine, with a watch around every operator.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from profkit.capture.event_log import EventLog
 from profkit.capture.schema import AGGREGATE, EXACT, Capture, Level
 from profkit.frameworks.events import MEMORY, TIME, Pass, SourceSubject
 from profkit.frameworks.events.numpy_allocations import AllocationEvent, numpy_allocations
-from profkit.frameworks.events.scopes import add_allocations, memory_of, run_steps
+from profkit.frameworks.events.scopes import add_allocations, add_summed_steps, memory_of
 from profkit.frameworks.networks.contract import NetworkConditions
-from profkit.frameworks.theano.origins import VariableTag, mark_of_node
+from profkit.frameworks.theano.origins import OperatorOrigin, mark_of_node
 
 CLOCK_GRAIN_NS = 1000
 """Theano's C machine reads gettimeofday."""
@@ -29,7 +29,7 @@ TIME_NOTE = (
 )
 MEMORY_NOTE = (
     "memory: every block that NumPy allocates for Theano (weights and batch were there before), the same graph on "
-    "Theano's Python machine in a pass of its own, whose times are not used"
+    "Theano's Python machine in a separate pass, whose times are not used"
 )
 
 
@@ -44,44 +44,30 @@ class TheanoCall(NamedTuple):
     """Which of the pass's allocations were made inside."""
 
 
-class TheanoSource:
-    """Both passes run in one process: the function that is timed without capture is the one that is recorded."""
+def passes(conditions: NetworkConditions) -> Sequence[Pass]:
+    """Apart, since the Python machine is slower, but in one process: what is timed without capture is recorded."""
+    return [Pass("time", (TIME,)), Pass("memory", (MEMORY,), note=MEMORY_NOTE)]
 
-    def passes(self, conditions: NetworkConditions) -> Sequence[Pass]:
-        """Time and memory apart: the Python machine is slower."""
-        return [Pass("time", (TIME,)), Pass("memory", (MEMORY,), note=MEMORY_NOTE)]
 
-    def record(self, watched: SourceSubject, name: str, steps: int) -> Capture:
-        """Run the steps."""
-        log = EventLog("theano", "theano", name)
-        return (_record_time if name == TIME else _record_memory)(log, watched, steps)
+def record(watched: SourceSubject, name: str, steps: int) -> Capture:
+    log = EventLog("theano", "theano", name)
+    return (_record_time if name == TIME else _record_memory)(log, watched, steps)
 
 
 def _record_time(log: EventLog, watched: SourceSubject, steps: int) -> Capture:
     model = watched.built.model
     machine = model.function(watched.conditions.is_training).fn
     nodes = _described(machine)
-    thread = log.thread(threading.get_native_id(), "main")
-    lost_ns = 0
-    with _timing(machine):
-        for _ in range(steps):
-            _forget(machine)
-            begin = time.perf_counter_ns()
-            watched.step()
-            end = time.perf_counter_ns()
-            step = log.step(begin, end)
-            parent = log.range(Level.RUNTIME, "theano.function", begin, end, thread, step=step, quality=EXACT)
-            at = begin
-            for place, seconds in enumerate(machine.call_times):
-                after = at + round(1e9 * seconds)
-                lost_ns += max(0, after - end)
-                about = {"start_ns": at, "end_ns": min(after, end), "quality": AGGREGATE, **nodes[place]}
-                log.range(Level.OPERATOR, thread=thread, step=step, parent=parent, **about)
-                at = min(after, end)
+
+    def operators() -> list[tuple[dict[str, Any], int]]:
+        seconds = list(machine.call_times)
+        _forget(machine)
+        return [({**about, "quality": AGGREGATE}, round(1e9 * each)) for about, each in zip(nodes, seconds)]
+
     log.about.clock_error_ns = CLOCK_GRAIN_NS
-    log.facts.update(notes=[TIME_NOTE, *_mapping_notes(machine)], observes_dispatch=False, **model.compile_seconds)
-    if lost_ns:
-        log.facts["notes"].append(f"{lost_ns} ns of operators would end after their step: left out")
+    log.facts.update(notes=[TIME_NOTE, *_mapping_notes(machine)], **model.compile_seconds)
+    with _timing(machine):
+        add_summed_steps(log, watched, steps, "theano.function", operators)
     return log.finish()
 
 
@@ -97,7 +83,7 @@ def _record_memory(log: EventLog, watched: SourceSubject, steps: int) -> Capture
             function.fn.thunks[:] = [
                 _watched_thunk(place, thunk, calls, seen, events) for place, thunk in enumerate(function.fn.thunks)
             ]
-            run_steps(log, watched, steps)
+            log.steps(watched.run(steps))
     thread = log.thread(threading.get_native_id(), "main")
     rows = []
     for call in calls:
@@ -178,7 +164,8 @@ def _mapping_notes(machine: Any) -> list[str]:
     unknown = sorted({type(node.op).__name__ for node, mark in marks if mark is None})
     notes = [f"not mapped to a layer: {', '.join(unknown)}"] if unknown else []
     fused = [
-        f"{type(node.op).__name__} counted as {_words(mark)} does also {_others(mark)}"
+        f"{type(node.op).__name__} counted as {_words(mark.origin)} does also "
+        + ", ".join(_words(origin) for origin in sorted(mark.also))
         for node, mark in marks
         if mark and mark.also
     ]
@@ -187,16 +174,13 @@ def _mapping_notes(machine: Any) -> list[str]:
     return notes
 
 
-def _words(mark: VariableTag) -> str:
-    return f"{mark.origin.phase} of {mark.origin.layer or 'the loss'}"
-
-
-def _others(mark: VariableTag) -> str:
-    return ", ".join(_words(VariableTag(origin)) for origin in sorted(mark.also))
+def _words(origin: OperatorOrigin) -> str:
+    return f"{origin.phase} of {origin.layer or 'the loss'}"
 
 
 @contextmanager
 def _timing(machine: Any) -> Iterator[None]:
+    _forget(machine)
     machine.time_thunks = True
     try:
         yield
@@ -208,6 +192,3 @@ def _timing(machine: Any) -> Iterator[None]:
 def _forget(machine: Any) -> None:
     for place in range(len(machine.call_times)):
         machine.call_times[place], machine.call_counts[place] = 0.0, 0
-
-
-SOURCE = TheanoSource()

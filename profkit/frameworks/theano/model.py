@@ -11,15 +11,13 @@ import numpy as np
 
 from profkit.errors import UnsupportedError
 from profkit.frameworks.adapter import Array
-from profkit.frameworks.framework import quiet_warnings, symmetric_padding
-from profkit.frameworks.networks.contract import NetworkConditions
+from profkit.frameworks.framework import quiet_warnings
+from profkit.frameworks.layouts import symmetric_padding
+from profkit.frameworks.networks.contract import BuiltNetwork, NetworkConditions
 from profkit.frameworks.theano.origins import OperatorOrigin, OriginFollower, mark
-from profkit.ops.conv2d import Conv2d
-from profkit.ops.lrn import LocalResponseNorm
-from profkit.ops.matmul import MatMul
+from profkit.ops import Conv2d, LocalResponseNorm, MatMul, Pool2d
 from profkit.ops.networks.layer import CONV2D, DROPOUT, IMAGES, LRN, Layer
 from profkit.ops.networks.network import CROSS_ENTROPY, Network
-from profkit.ops.pool2d import Pool2d
 from profkit.ops.window import Window
 
 Variable = Any
@@ -31,8 +29,8 @@ NOTES = {
 FORWARD, BACKWARD, OPTIMISER = "forward", "backward", "optimiser"
 
 
-class TheanoModel:
-    """A BuiltNetwork; it is its own model: the source asks for functions that are watched."""
+class TheanoModel(BuiltNetwork):
+    """It is its own model: the source requests instrumented functions."""
 
     def __init__(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> None:
         self.model = self
@@ -55,32 +53,25 @@ class TheanoModel:
         self.compile_seconds: dict[str, float] = {}
         self.function(conditions.is_training)
 
-    def put(self, images: Array, labels: Array) -> tuple[Array, Array]:
+    def put(self, images: Array, labels: Array, masks: Mapping[str, Array] | None = None) -> tuple[Array, Array]:
         """Contiguous arrays: Theano works on NumPy's memory."""
         labels = np.asarray(labels, np.int64 if self.network.loss == CROSS_ENTROPY else np.float32)
         return np.ascontiguousarray(images, np.float32), np.ascontiguousarray(labels)
 
     def infer(self, batch: tuple[Array, Array]) -> Any:
-        """Logits."""
         return self.function(is_training=False)(batch[0])
 
     def train(self, batch: tuple[Array, Array]) -> Any:
         """The loss; parameters are updated by the same function."""
         if not self.conditions.is_training:
-            raise UnsupportedError("this network was built for inference only")
+            raise UnsupportedError(self.no_training)
         return self.function(is_training=True)(*batch)
 
-    def to_numpy(self, result: Any) -> Array:
-        """Results are NumPy arrays already."""
-        return np.asarray(result)
-
     def weights(self) -> dict[str, Array]:
-        """Copies of the parameters."""
         return {name: np.array(shared.get_value()) for name, shared in self._parameters.items()}
 
     @property
     def held_bytes(self) -> int:
-        """Of parameters and their velocities."""
         held = [*self._parameters.values(), *self._velocities.values()]
         return sum(int(shared.get_value(borrow=True).nbytes) for shared in held)
 
@@ -126,7 +117,6 @@ class TheanoModel:
             features.remove(OriginFollower)
 
     def _forward(self, is_training: bool) -> dict[str, Variable]:
-        """Every layer's output by its name."""
         values = {IMAGES: self._images}
         for layer in self.network.layers:
             result = self._layer(layer, values[layer.inputs[0]], is_training)
@@ -167,13 +157,13 @@ class TheanoModel:
         pool = importlib.import_module("theano.tensor.signal.pool").pool_2d
         how, pad = pooling_of(spec.window)
         if how == "explicit":
-            x = self._padded(x, spec, float("-inf"))
+            x = self._padded(x, spec)
         return pool(x, spec.kernel_size, ignore_border=how != "ceil", stride=spec.stride, pad=pad, mode="max")
 
-    def _padded(self, x: Variable, spec: Pool2d, value: float) -> Variable:
+    def _padded(self, x: Variable, spec: Pool2d) -> Variable:
         top, _, left, _ = spec.window.pads
         shape = (spec.batch, spec.channels, *spec.window.padded_size)
-        empty = self._tensor.alloc(np.float32(value), *shape)
+        empty = self._tensor.alloc(np.float32("-inf"), *shape)
         inside = empty[:, :, top : top + spec.height, left : left + spec.width]
         return self._tensor.set_subtensor(inside, x)
 
@@ -203,7 +193,7 @@ class TheanoModel:
         return loss
 
     def _gradients(self, values: Mapping[str, Variable], loss: Variable) -> dict[str, Variable]:
-        """Of the loss by every parameter, layer by layer: one call for all would not tell whose a node is."""
+        """Of the loss by every parameter, layer by layer: one call for all would hide the layer of a node."""
         last = self.network.layers[-1].name
         arriving = {last: self._theano.grad(loss, values[last])}
         mark([arriving[last]], OperatorOrigin(BACKWARD, ""))
@@ -244,10 +234,10 @@ class TheanoModel:
 
 
 def pooling_of(window: Window) -> tuple[str, tuple[int, int]]:
-    """How Theano gets exactly these windows, and the padding it is told.
+    """How Theano gets exactly these windows, and the padding passed to it.
 
-    floor: padding on both sides alike; ceil: windows start at the image's edge and the last ones are cut off;
-    explicit: padded by operators of its own first.
+    floor: equal padding on both sides; ceil: windows start at the image's edge and the last ones are cut off;
+    explicit: padded by separate operators first.
     """
     pad = symmetric_padding(window)
     if pad is not None and pad[0] < window.kernel[0] and pad[1] < window.kernel[1]:

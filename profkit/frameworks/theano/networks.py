@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import glob
-import importlib
+import importlib.util
 import os
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
 
 from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import Array, Availability
@@ -33,7 +32,7 @@ class TheanoBuilder(NetworkBuilder):
             "base_compiledir": str(cache_folder() / "theano"),
             "device": "cpu",
             "floatX": "float32",
-            # Convolutions by image, elementwise operators by part; BLAS has threads of its own.
+            # Convolutions by image, elementwise operators by part; BLAS has its own threads.
             "openmp": str(conditions.threads > 1),
         }
         text = ",".join(flag(name, value) for name, value in flags.items())
@@ -58,7 +57,7 @@ class TheanoBuilder(NetworkBuilder):
         }
 
     def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltNetwork:
-        """The graph; the function of the step that is asked for is compiled now, which takes seconds to a minute."""
+        """The graph; the function of the requested step is compiled now, which takes seconds to a minute."""
         from profkit.frameworks.theano.model import TheanoModel
 
         return TheanoModel(network, weights, conditions)
@@ -76,19 +75,13 @@ def joined_flags(first: str, then: str) -> str:
 
 def blas_flags() -> str:
     """Linker flags of the OpenBLAS inside SciPy's folder; empty when there is none."""
-    scipy = _folder_of("scipy")
-    libraries = (
-        sorted(glob.glob(os.path.join(os.path.dirname(scipy), "scipy.libs", "libopenblas*.so"))) if scipy else []
-    )
+    spec = importlib.util.find_spec("scipy")
+    beside = Path(spec.origin).parent.with_name("scipy.libs") if spec and spec.origin else None
+    libraries = sorted(beside.glob("libopenblas*.so")) if beside else []
     if not libraries:
         return ""
-    folder, name = os.path.split(libraries[0])
+    folder, name = libraries[0].parent, libraries[0].name
     return f"-L{folder} -l:{name} -Wl,-rpath,{folder}"
-
-
-def _folder_of(module: str) -> str:
-    spec: Any = importlib.util.find_spec(module)
-    return os.path.dirname(spec.origin) if spec is not None and spec.origin else ""
 
 
 BUILDER = TheanoBuilder()

@@ -1,7 +1,7 @@
 """Whose an operator of Theano's optimised graph is: origins set on the graph as it is written follow every rewriting.
 
-Theano replaces, fuses and renames what was written. An Origin lies in the tag of each variable; while Theano
-optimises, whatever replaces a variable inherits it.
+Theano replaces, fuses and renames variables of the graph. Each has an Origin in its tag; while Theano optimises,
+a replacement inherits it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ Node = Any
 # Operators that do most of the work of what they are fused with: a product that swallows an update stays a product.
 _HEAVY = ("Conv", "Corr", "Dot", "Gemm", "Gemv", "Ger", "Pool", "Softmax")
 _FAR = 64
-"""Fusions are smaller than this; a search that goes on has left what was replaced."""
+"""Fusions are smaller than this; a longer search has left the replaced nodes."""
 
 
 class OperatorOrigin(NamedTuple):
-    """Where an operator comes from."""
-
     phase: str
     layer: str
     """Empty for the loss."""
@@ -29,8 +27,6 @@ class OperatorOrigin(NamedTuple):
 
 @dataclass(frozen=True)
 class VariableTag:
-    """What a variable's tag carries."""
-
     origin: OperatorOrigin
     also: frozenset[OperatorOrigin] = frozenset()
     """Other origins that were fused into the same operator."""
@@ -43,9 +39,7 @@ def mark(outputs: Iterable[Variable], origin: OperatorOrigin) -> None:
 
 
 def mark_of(variable: Variable) -> VariableTag | None:
-    """The mark, None where there is none."""
-    found: VariableTag | None = getattr(variable.tag, "profkit", None)
-    return found
+    return getattr(variable.tag, "profkit", None)
 
 
 def mark_of_node(node: Node) -> VariableTag | None:
@@ -86,13 +80,13 @@ class OriginFollower:
             variable.tag.profkit = VariableTag((heavy if _is_heavy(variable.owner) else own).origin)
         if is_exact:
             origin = (heavy if _is_heavy(new.owner) else own).origin
-            # Heavy work that stays an operator of its own beside a light one is not part of it.
+            # Heavy work that stays a separate operator beside a light one is not part of it.
             parts = [node for node in fused if _is_heavy(new.owner) or not _is_heavy(node)]
             new.tag.profkit = VariableTag(origin, _others(parts, origin))
 
 
 def _others(fused: Iterable[Node], origin: OperatorOrigin) -> frozenset[OperatorOrigin]:
-    """Origins of work (not of views) that became part of an operator besides its own."""
+    """Origins of work (not of views) that became part of another operator."""
     marks = [mark_of_node(node) for node in fused if "DimShuffle" not in type(node.op).__name__]
     return frozenset(each for found in marks if found for each in (found.origin, *found.also)) - {origin}
 

@@ -15,8 +15,6 @@ import json
 import os
 import platform
 import re
-import shlex
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -28,14 +26,14 @@ from typing import Any
 
 from profkit.errors import UnavailableError
 from profkit.frameworks.cache import cache_folder
+from profkit.frameworks.compilers import compiler_version, find_compiler
 
 MODULE = "profkit_torch_recorder"
 SOURCES = Path(__file__).parent / "recorder"
 TIMEOUT_S = 300
 _SEAL = b"\nprofkit recorder "
-_COMPILERS = ("c++", "g++", "clang++")
 
-# Runs in a process of its own: what was built for a layout that torch does not have may crash.
+# Runs in a separate process: what was built for a layout that torch does not have may crash.
 _TRIAL = f"""
 import importlib.machinery, importlib.util, sys, torch
 loader = importlib.machinery.ExtensionFileLoader({MODULE!r}, sys.argv[1])
@@ -66,7 +64,7 @@ def load_recorder() -> Any:
                 if not is_sealed(path, build.key):  # another process may have made it meanwhile
                     build.make(path)
         except OSError as error:
-            raise UnavailableError(f"the recorder cannot be kept in {path.parent}: {error}") from None
+            raise UnavailableError(f"the recorder cannot be stored in {path.parent}: {error}") from None
     module = _imported(path)
     sys.modules[MODULE] = module
     return module
@@ -85,7 +83,7 @@ class RecorderBuild:
         headers = Path(sysconfig.get_paths()["include"])
         _must_exist(folder / "include" / "ATen" / "record_function.h", "torch's headers are missing")
         _must_exist(headers / "Python.h", "Python's headers are missing (install python3-dev)")
-        self.compiler = find_compiler()
+        self.compiler = find_compiler(".cpp")
         # What torch was compiled as, its headers need as well.
         standard = re.search(r"C\+\+ Version: (\d{4})", torch.__config__.show())
         self.flags = [
@@ -99,7 +97,7 @@ class RecorderBuild:
             "torch": [torch.__version__, torch.version.git_version],
             "python": sysconfig.get_config_var("SOABI"),
             "machine": platform.machine(),
-            "compiler": _version_of(self.compiler),
+            "compiler": compiler_version(self.compiler),
             "flags": self.flags,
             "sources": {path.name: path.read_text() for path in sorted(SOURCES.iterdir()) if path.is_file()},
         }
@@ -107,7 +105,7 @@ class RecorderBuild:
         self.path = cache_folder() / "torch" / f"recorder-{torch.__version__}-{self.key[:16]}.so"
 
     def make(self, path: Path) -> None:
-        """Compile, try it in a process of its own, and put it in place whole."""
+        """Compile, try it in a separate process, and put it in place whole."""
         with tempfile.TemporaryDirectory(prefix="build-", dir=path.parent) as folder:
             target = Path(folder) / f"{MODULE}.so"
             source = str(SOURCES / "module.cpp")
@@ -116,17 +114,6 @@ class RecorderBuild:
             _run([sys.executable, "-c", _TRIAL, str(target)], "the recorder does not fit this torch")
             seal(target, self.key)
             os.replace(target, path)
-
-
-def find_compiler() -> list[str]:
-    """CXX, which may have arguments, or the first of the usual names."""
-    named = shlex.split(os.environ.get("CXX", ""))
-    found = [shutil.which(name) for name in (named[:1] or _COMPILERS)]
-    path = next(filter(None, found), None)
-    if path is None:
-        what = f"CXX names {named[0]}, which is not there" if named else "there is no C++ compiler"
-        raise UnavailableError(f"{what} (install g++, or name one in CXX)")
-    return [path, *named[1:]]
 
 
 def seal(path: Path, key: str) -> None:
@@ -179,11 +166,6 @@ def _run(command: list[str], complaint: str) -> None:
         telling = next((line for line in lines if "error:" in line), lines[-1] if lines else "")
         how = f"signal {-done.returncode}" if done.returncode < 0 else telling
         raise UnavailableError(f"{complaint}: {how}")
-
-
-def _version_of(compiler: list[str]) -> str:
-    done = subprocess.run([*compiler, "--version"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    return done.stdout.partition("\n")[0]
 
 
 def _must_exist(path: Path, complaint: str) -> None:

@@ -71,12 +71,10 @@ def _notes() -> dict[str, list[str]]:
     """Inductor's own: the nodes that each kernel was made from. Empty where this torch has none."""
     from torch._inductor import debug
 
-    notes: dict[str, list[str]] = getattr(debug, "_inductor_triton_kernel_to_post_grad_node_info", {})
-    return notes
+    return getattr(debug, "_inductor_triton_kernel_to_post_grad_node_info", {})
 
 
 def _kernels(graph: Any, layers: Collection[str]) -> list[CompiledKernel]:
-    """Kernels of the graph that was just compiled."""
     nodes = {node.name: node for node in graph.graph.nodes}
     kernels = []
     for name, origins in _notes().items():

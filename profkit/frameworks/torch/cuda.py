@@ -6,7 +6,6 @@ failure to find a device. float32 rows multiply in full float32; `tf32` allows t
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import Conditions, DeviceCall, Implementation, Prepared, waiting
 from profkit.frameworks.framework import ALL_DTYPES, Framework, FrameworkOperator, Job, no_cuda_driver, package_text
+from profkit.frameworks.lazy import torch
 from profkit.frameworks.torch import operators as cpu_adapter
 from profkit.frameworks.torch.tensors import CHANNELS_LAST
 from profkit.ops.dtypes import TF32
@@ -22,12 +22,11 @@ DEVICE = "cuda"
 
 
 def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, str]:
-    torch = importlib.import_module("torch")
     facts = cpu_adapter.ADAPTER.begin(implementation, conditions)
     reason = why_no_device(torch)
     if reason:
         raise UnavailableError(f"torch: {reason}")
-    # cuDNN may round to TF32 unless it is told not to: float32 must mean the same in every row.
+    # cuDNN may round to TF32 by default: float32 must mean the same in every row.
     allowed = implementation.rounding == TF32
     torch.backends.cuda.matmul.allow_tf32 = allowed
     torch.backends.cudnn.allow_tf32 = allowed
@@ -70,7 +69,6 @@ def on_device(build: Callable[[Job, Any], Prepared]) -> Callable[[Job, Any], Pre
     """The CPU builder's call as work on the current stream, and the same with waiting."""
 
     def build_on_device(job: Job, spec: Any) -> Prepared:
-        torch = importlib.import_module("torch")
         prepared = build(job, spec)
         enqueue, stream = prepared.call, torch.cuda.current_stream()
 

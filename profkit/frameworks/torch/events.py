@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,14 +11,14 @@ from typing import Any
 from profkit.capture.schema import Capture
 from profkit.errors import UnavailableError, UsageError
 from profkit.frameworks.events import MEMORY, PRIMITIVES, TIME, Pass, SourceSubject
-from profkit.frameworks.events.helper_threads import clock_of, helper_threads
+from profkit.frameworks.events.helper_threads import cpu_clock_of, helper_threads
 from profkit.frameworks.events.layer_shares import layer_facts
+from profkit.frameworks.lazy import torch
 from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.frameworks.torch.build import load_recorder
 from profkit.frameworks.torch.kineto import record_kineto
 from profkit.frameworks.torch.native import record_native
-from profkit.frameworks.torch.onednn import listed_primitives
-from profkit.frameworks.torch.primitives import add_tasks, watch_tasks
+from profkit.frameworks.torch.primitives import add_tasks, listed_primitives, watch_tasks
 from profkit.frameworks.torch.raw_events import TorchEvents
 from profkit.frameworks.torch.spans import torch_capture
 
@@ -30,31 +29,27 @@ POOL_NOTE = (
 )
 CHOICE = "PROFKIT_TORCH_SOURCE"
 NATIVE, KINETO = "native", "kineto"
-Steps = list[tuple[int, int]]
 
 
-class TorchSource:
-    """Follows Source."""
+def passes(conditions: NetworkConditions) -> Sequence[Pass]:
+    """Time and memory in one: a report of memory costs as much as reading the clock. Primitives need a door that
+    opens only when torch is imported, and reading the clocks of helper threads costs more than the operators may.
+    """
+    collector = _collector()
+    operators = Pass(OPERATORS, (TIME, MEMORY))
+    return [operators, Pass(PRIMITIVES, (PRIMITIVES,), collector, POOL_NOTE)] if collector else [operators]
 
-    def passes(self, conditions: NetworkConditions) -> Sequence[Pass]:
-        """Time and memory in one: a report of memory costs as much as reading the clock. Primitives need a door that
-        opens only when torch is imported, and reading the clocks of helper threads costs more than the operators may.
-        """
-        collector = _collector()
-        operators = Pass(OPERATORS, (TIME, MEMORY))
-        return [operators, Pass(PRIMITIVES, (PRIMITIVES,), collector, POOL_NOTE)] if collector else [operators]
 
-    def record(self, watched: SourceSubject, name: str, steps: int) -> Capture:
-        """Run the steps with every operator, allocation and layer recorded."""
-        built: Any = watched.built
-        modules = Modules(
-            # A compiled model must not be touched: shadowed modules would break its graph, another program would run.
-            layers=dict(built.model.named_children()) if built.graphs is None else {},
-            owners=lambda: owners_of(built),
-            held_bytes=sum(each.nbytes for _, each in held_tensors(built)),
-            graphs=built.graphs,
-        )
-        return record_modules(watched, name, steps, modules)
+def record(watched: SourceSubject, name: str, steps: int) -> Capture:
+    built: Any = watched.built
+    modules = Modules(
+        # A compiled model must not be touched: shadowed modules would break its graph, another program would run.
+        layers=dict(built.model.named_children()) if built.graphs is None else {},
+        owners=lambda: owners_of(built),
+        held_bytes=sum(each.nbytes for _, each in held_tensors(built)),
+        graphs=built.graphs,
+    )
+    return record_modules(watched, name, steps, modules)
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,7 @@ class Modules:
     layers: Mapping[str, Any]
     """Modules by the names of their layers, whose `forward` is put into spans."""
     owners: Callable[[], Mapping[int, str]]
-    """The layer of every address of parameters and of what the optimiser keeps for them; asked after the steps."""
+    """The layer of every address of parameters and of their optimiser state; read after the steps."""
     held_bytes: int
     """Parameters, and what the optimiser keeps for them."""
     graphs: Any = None
@@ -73,18 +68,20 @@ class Modules:
 
 
 def record_modules(watched: SourceSubject, name: str, steps: int, modules: Modules) -> Capture:
-    """Run the steps under the pass of this name."""
-    torch = importlib.import_module("torch")
     notes: list[str] = []
-    clock: Steps = []
-    run, layers, graphs = _runner(watched, steps, clock), modules.layers, modules.graphs
+    clock: list[tuple[int, int]] = []
+    layers, graphs = modules.layers, modules.graphs
+
+    def run() -> None:
+        clock.extend(watched.run(steps))
+
     facts = {"held_bytes": modules.held_bytes, "notes": notes}
     if name == OPERATORS:
         events = record_events(torch, layers, run, notes)
         capture = torch_capture(events, clock, modules.owners(), (TIME, MEMORY), facts, graphs, modules.framework)
         return replace(capture, facts={**capture.facts, **layer_facts(capture)})
     listed = listed_primitives(torch, watched.step)
-    helpers = [clock_of(thread) for thread in helper_threads()]
+    helpers = [cpu_clock_of(thread) for thread in helper_threads()]
     events, tasks = watch_tasks(lambda: record_events(torch, layers, run, notes, helpers))
     capture = torch_capture(events, clock, modules.owners(), (PRIMITIVES,), facts, graphs, modules.framework)
     return add_tasks(capture, tasks, listed)
@@ -97,16 +94,6 @@ def _collector() -> dict[str, str]:
         return {environment.ITT_COLLECTOR: environment.library_path()}
     except (ImportError, UnavailableError):
         return {}
-
-
-def _runner(watched: SourceSubject, steps: int, clock: Steps) -> Callable[[], None]:
-    def run() -> None:
-        for _ in range(steps):
-            begin = time.perf_counter_ns()
-            watched.step()
-            clock.append((begin, time.perf_counter_ns()))
-
-    return run
 
 
 def record_events(
@@ -124,7 +111,7 @@ def record_events(
     if choice not in {"", NATIVE, KINETO}:
         raise UsageError(f"{CHOICE} is {choice!r}: it can be {NATIVE} or {KINETO}")
     if choice == KINETO:
-        notes.append(f"recorded by torch's own profiler (Kineto), as {CHOICE} asks")
+        notes.append(f"recorded by torch's own profiler (Kineto), as {CHOICE} requests")
         return record_kineto(torch, layers, run)
     try:
         recorder = load_recorder()
@@ -148,6 +135,3 @@ def held_tensors(built: Any) -> Iterator[tuple[str, Any]]:
             kept = built.optimizer.state.get(parameter, {}).values()
             for tensor in (parameter, *(each for each in kept if hasattr(each, "untyped_storage"))):
                 yield layer, tensor
-
-
-SOURCE = TorchSource()

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from profkit.capture.schema import BACKWARD, EXACT, INFERRED, Level
-from profkit.frameworks.torch.meanings import SpanAnnotations
 from profkit.frameworks.torch.raw_events import TorchEvents
 
 COMPILER = ("Torch-Compiled Region", "TorchDynamo ", "CompiledFunction", "AOTDispatcher ", "## Call CompiledFxGraph")
@@ -21,6 +21,18 @@ LIBRARY = frozenset(
 )
 """Done by library calls: a generated loop that names one only brings its operands into the layout it wants."""
 _GENERATED = re.compile(r"graph_(\d+)_(cpp_\w+)")
+
+
+@dataclass
+class SpanAnnotations:
+    """The columns that torch itself does not report, as they are found out: one entry per span."""
+
+    level: list[int] = field(default_factory=list)
+    type: list[str] = field(default_factory=list)
+    phase: list[str] = field(default_factory=list)
+    layer: list[str | None] = field(default_factory=list)
+    fused: list[str | None] = field(default_factory=list)
+    quality: list[str] = field(default_factory=list)
 
 
 def map_kernels(events: TorchEvents, found: SpanAnnotations, graphs: Any) -> dict[str, list[str]]:

@@ -59,8 +59,6 @@ def _spanned(torch: Any) -> Callable[..., Any]:
 
 
 class _EventTreeReader:
-    """Walks the event tree."""
-
     def __init__(self, ahead_ns: int) -> None:
         self._ahead_ns = ahead_ns
         self._names: dict[str, int] = {}

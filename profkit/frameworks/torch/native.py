@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from profkit.capture.schema import Column
-from profkit.frameworks.torch.raw_events import TorchEvents, TorchThread, joined, spans_around_calls
+from profkit.frameworks.torch.raw_events import TorchEvents, TorchThread, spans_around_calls, stacked_columns
 
 SOURCE_NAME = "record_function"
 
@@ -75,13 +75,13 @@ def read_logs(logs: list[dict[str, Any]], names: list[str], recorder_id: int, no
         threads.append(TorchThread(log["os_id"], log["torch_id"], log["os_id"] == recorder_id))
         first_row += len(records)
         first_word += len(words[-1])
-    found = joined(allocations, ALLOCATION.names or ())
+    found = stacked_columns(allocations, ALLOCATION.names or ())
     order = np.argsort(found["time_ns"], kind="stable")
     return TorchEvents(
         SOURCE_NAME,
         names,
         threads,
-        joined(spans, [*(SPAN.names or ()), "thread"]),
+        stacked_columns(spans, [*(SPAN.names or ()), "thread"]),
         np.concatenate(words) if words else np.zeros(0, np.int64),
         {name: column[order] for name, column in found.items()},
         sum(log["lost"] for log in logs),

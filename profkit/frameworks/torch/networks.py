@@ -11,16 +11,20 @@ from typing import Any
 
 from profkit.frameworks.adapter import Array, require
 from profkit.frameworks.framework import quiet_warnings
-from profkit.frameworks.networks.contract import NetworkBuilder, NetworkConditions, refuse_layers
+from profkit.frameworks.lazy import torch
+from profkit.frameworks.networks.contract import NESTEROV, BuiltNetwork, NetworkBuilder, NetworkConditions
 from profkit.frameworks.torch.operators import begin_torch
-from profkit.ops.networks.network import CROSS_ENTROPY, Network
+from profkit.ops.networks.layer import LAYER_KINDS, LSTM
+from profkit.ops.networks.network import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, SQUARED_ERROR, Network
+from profkit.ops.networks.training import Training
+from profkit.ops.optimiser_step import ADAM, RMSPROP, SGD
 
 EAGER, CHANNELS_LAST, COMPILE = "eager", "channels_last", "compile"
 
 
 @dataclass
-class TorchNetwork:
-    """A network ready to run; follows BuiltNetwork. `model` is the nn.Sequential, its children named as the layers."""
+class TorchNetwork(BuiltNetwork):
+    """A network ready to run. `model` has the layers as children, under their names."""
 
     network: Network
     model: Any
@@ -33,17 +37,15 @@ class TorchNetwork:
     graphs: Any = None
     """Of a compiled model: the kernels of its graphs (CompiledGraphs)."""
 
-    def put(self, images: Array, labels: Array) -> Any:
+    def put(self, images: Array, labels: Array, masks: Mapping[str, Array] | None = None) -> Any:
         """Copies, in the memory format of the model."""
-        torch = importlib.import_module("torch")
         held = torch.tensor(images)
         if self.mode == CHANNELS_LAST and held.dim() == 4:
             held = held.contiguous(memory_format=torch.channels_last)
-        return held, torch.tensor(labels)
+        return held, torch.tensor(labels), {name: torch.tensor(mask) for name, mask in (masks or {}).items()}
 
     def infer(self, batch: Any) -> Any:
         """Forward as torch recommends it for inference: no graph, no version counters."""
-        torch = importlib.import_module("torch")
         self._set_training(False)
         with torch.inference_mode():
             return self.compiled(batch[0])
@@ -51,23 +53,46 @@ class TorchNetwork:
     def train(self, batch: Any) -> Any:
         """The loop of every torch tutorial; gradients are dropped, not zeroed, which is torch's default."""
         self._set_training(True)
-        images, labels = batch
         self.optimizer.zero_grad()
-        loss = self.loss(self.compiled(images), labels)
+        loss = self._loss(batch)
         loss.backward()
         self.optimizer.step()
         return loss
 
+    def gradients(self, batch: Any) -> dict[str, Array]:
+        self._set_training(True)
+        states = [buffer.clone() for buffer in self.model.buffers()]
+        self.optimizer.zero_grad()
+        self._loss(batch).backward()
+        found: dict[str, Array] = _modules().get_gradients(self.network, self.model)
+        self.optimizer.zero_grad()
+        for buffer, before in zip(self.model.buffers(), states):
+            buffer.copy_(before)
+        return found
+
+    def set_rates(self, learning_rate: float, momentum: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+            if isinstance(self.optimizer, torch.optim.SGD):
+                group["momentum"] = momentum
+
+    def _loss(self, batch: Any) -> Any:
+        """Forward, with masks of dropout where there are any."""
+        images, labels, masks = batch
+        for name, mask in masks.items():
+            getattr(self.model, name).mask = mask
+        loss = self.loss(self.compiled(images), labels)
+        for name in masks:
+            getattr(self.model, name).mask = None
+        return loss
+
     def to_numpy(self, result: Any) -> Array:
-        """Logits or the loss."""
         array: Array = result.detach().contiguous().numpy()
         return array
 
     def weights(self) -> dict[str, Array]:
-        """Copies in canonical shapes."""
-        from profkit.frameworks.torch.modules import get_weights
-
-        return get_weights(self.network, self.model)
+        weights: dict[str, Array] = _modules().get_weights(self.network, self.model)
+        return weights
 
     def _set_training(self, is_training: bool) -> None:
         if self.model.training != is_training:
@@ -75,32 +100,30 @@ class TorchNetwork:
 
 
 class TorchBuilder(NetworkBuilder):
-    """Modules, eager or compiled."""
-
     name = "torch"
     modes = (EAGER, CHANNELS_LAST, COMPILE)
+    kinds = LAYER_KINDS
+    composed = (LSTM,)
+    optimizers = (SGD, NESTEROV, ADAM, RMSPROP)
+    has_schedules = True
 
     def supports(self, network: Network, conditions: NetworkConditions) -> str:
-        """Chains with max pooling; compiling needs a compiler."""
         if conditions.mode == COMPILE and not _has_compiler():
             return "torch.compile needs a C++ compiler: install g++, or name one in CXX; mode eager needs none"
-        return refuse_layers(network, self.name)
+        return ""
 
     def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
         """Keep a GPU build of torch away from the device and its start-up cost."""
         return {"CUDA_VISIBLE_DEVICES": ""}
 
     def start(self, conditions: NetworkConditions) -> dict[str, str]:
-        """Import torch and set its threads."""
         require(self.is_available())
         return begin_torch(conditions.threads)
 
     def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> TorchNetwork:
-        """The model with these weights, and SGD over its parameters."""
-        torch = importlib.import_module("torch")
-        modules = importlib.import_module("profkit.frameworks.torch.modules")
+        modules = _modules()
         with quiet_warnings():
-            model = modules.build_modules(network)
+            model = modules.Model(network)
             modules.set_weights(network, model, weights)
         notes = ["ReLU works in place", *modules.notes_of(model)]
         if not conditions.is_training:
@@ -115,17 +138,40 @@ class TorchBuilder(NetworkBuilder):
             compiled, graphs = importlib.import_module("profkit.frameworks.torch.compiled").compile_model(model, names)
         training = conditions.training
         groups = modules.parameter_groups(network, model, training.weight_decay)
-        functional = importlib.import_module("torch.nn.functional")
         return TorchNetwork(
             network,
             model,
             compiled,
-            torch.optim.SGD(groups, lr=training.learning_rate, momentum=training.momentum),
-            functional.cross_entropy if network.loss == CROSS_ENTROPY else functional.mse_loss,
+            _optimizer(groups, training),
+            _loss_of(network),
             conditions.mode,
             tuple(notes),
             graphs,
         )
+
+
+def _modules() -> Any:
+    return importlib.import_module("profkit.frameworks.torch.modules")
+
+
+def _optimizer(groups: Any, training: Training) -> Any:
+    """Torch's own define them as Training does."""
+    rate, momentum = training.rates()
+    if training.optimizer == ADAM:
+        return torch.optim.Adam(groups, rate, (training.beta1, training.beta2), training.epsilon)
+    if training.optimizer == RMSPROP:
+        return torch.optim.RMSprop(groups, rate, training.rho, training.epsilon)
+    return torch.optim.SGD(groups, rate, momentum, nesterov=training.nesterov)
+
+
+def _loss_of(network: Network) -> Any:
+    functional = torch.nn.functional
+    losses = {
+        CROSS_ENTROPY: functional.cross_entropy,
+        SQUARED_ERROR: functional.mse_loss,
+        BINARY_CROSS_ENTROPY: functional.binary_cross_entropy_with_logits,
+    }
+    return losses[network.loss]
 
 
 def _has_compiler() -> bool:

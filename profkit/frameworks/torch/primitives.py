@@ -1,14 +1,18 @@
 """oneDNN's primitives and its helper threads, through the ITT door of profkit's tracer, beside torch's own events.
 
-A capture of the tracer enters, with that of the same steps by torch; it leaves with PRIMITIVE and POOL rows.
+A capture of the tracer enters, with that of the same steps by torch; it leaves with PRIMITIVE and POOL rows. What
+oneDNN itself says of its primitives, when it is asked to be verbose in a step of its own, is added to them.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,11 +20,11 @@ import numpy as np
 from profkit.capture.event_log import EventThread, threads_of, with_ranges
 from profkit.capture.schema import EXACT, NONE, Capture, Level
 from profkit.frameworks.scratch import temporary_folder
-from profkit.frameworks.torch.onednn import Primitive
 
 T = TypeVar("T")
 ANCHOR, ANCHORS = "profkit clock anchor", 20
 DOMAINS = ("dnnl::primitive::execute", "dnnl::primitive::create")
+_EXEC = "onednn_verbose,v1,primitive,exec,"
 
 
 class IttTask(NamedTuple):
@@ -183,3 +187,60 @@ def _add_implementations(capture: Capture, rows: Sequence[dict[str, Any]], liste
     for row, primitive in pairs:  # once all steps fit
         row.update(implementation=primitive.implementation, shapes=primitive.shapes)
     return True
+
+
+class Primitive(NamedTuple):
+    """One execution, in the order in which they ran."""
+
+    kind: str
+    """convolution, reorder, inner_product"""
+    implementation: str
+    """jit:avx512_core"""
+    shapes: str
+    """Layouts of its tensors and the size of the problem: src:abcd dst:aBcd16b 4x64x16x16."""
+
+
+def listed_primitives(torch: Any, step: Callable[[], Any]) -> list[Primitive]:
+    """Run a step for its list of primitives; it takes longer than others, because every line is printed."""
+    mkldnn = torch.backends.mkldnn
+    if not hasattr(mkldnn, "verbose"):
+        return []
+    with tempfile.TemporaryFile("w+") as file:
+        _flush()
+        kept = os.dup(1)
+        os.dup2(file.fileno(), 1)
+        try:
+            with mkldnn.verbose(mkldnn.VERBOSE_ON):
+                step()
+        finally:
+            _flush()
+            os.dup2(kept, 1)
+            os.close(kept)
+        file.seek(0)
+        return parse_lines(file)
+
+
+def parse_lines(lines: Iterable[str]) -> list[Primitive]:
+    """Executions among the lines of oneDNN's log; other lines are skipped."""
+    found = []
+    for line in lines:
+        if not line.startswith(_EXEC):
+            continue
+        # engine, primitive, implementation, prop_kind, memory descriptors, attributes, auxiliary, problem, time
+        fields = line[len(_EXEC) :].rstrip().split(",")
+        if len(fields) >= 9:
+            layouts = " ".join(filter(None, map(_layout, fields[4].split())))
+            found.append(Primitive(fields[1], fields[2], f"{layouts} {fields[-2]}"))
+    return found
+
+
+def _layout(descriptor: str) -> str:
+    """src:f32:a:blocked:abcd::f0 -> src:abcd"""
+    parts = descriptor.split(":")
+    return f"{parts[0]}:{parts[4]}" if len(parts) > 4 and parts[4] else ""
+
+
+def _flush() -> None:
+    """What C and Python hold back of standard output."""
+    sys.stdout.flush()
+    ctypes.CDLL(None).fflush(None)

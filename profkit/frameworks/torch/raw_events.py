@@ -18,8 +18,6 @@ BACKWARD_CALL = "torch.autograd.backward"
 
 @dataclass(frozen=True)
 class TorchThread:
-    """A thread that ran operators."""
-
     os_id: int
     torch_id: int
     """Torch's own number of it, by which a backward operator names the thread of its forward one; 0: not known."""
@@ -29,7 +27,7 @@ class TorchThread:
 
 @dataclass(frozen=True)
 class TorchEvents:
-    """Spans in order of their begin within each thread, so that a parent stands before what lies in it."""
+    """Spans in order of their begin within each thread, so that a parent precedes its children."""
 
     source: str
     names: Sequence[str]
@@ -39,7 +37,7 @@ class TorchEvents:
     words: Column
     """Tensors among the inputs, each as its number of dimensions, the sizes, and the address of its memory."""
     allocations: Mapping[str, Column]
-    """time_ns, address, bytes (negative: given back), span; in order of time."""
+    """time_ns, address, bytes (negative: freed), span; in order of time."""
     lost: int = 0
     clock_error_ns: int = 0
 
@@ -80,7 +78,7 @@ def spans_around_calls(torch: Any, layers: Mapping[str, Any], spanned: Spanned) 
                 module.forward = shadowed[name]
 
 
-def joined(columns: Sequence[Mapping[str, Column]], names: Sequence[str]) -> dict[str, Column]:
+def stacked_columns(columns: Sequence[Mapping[str, Column]], names: Sequence[str]) -> dict[str, Column]:
     """Columns of several tables, one below the other."""
     if not columns:
         return {name: np.zeros(0, np.int64) for name in names}

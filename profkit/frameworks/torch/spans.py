@@ -12,8 +12,7 @@ import numpy as np
 
 from profkit.capture.event_log import EventThread, PassHeader, capture_of
 from profkit.capture.schema import BACKWARD, EXACT, FORWARD, INFERRED, NONE, OPTIMISER, Capture, Column, Level
-from profkit.frameworks.torch.kernels import COMPILER, map_kernels
-from profkit.frameworks.torch.meanings import SpanAnnotations
+from profkit.frameworks.torch.kernels import COMPILER, SpanAnnotations, map_kernels
 from profkit.frameworks.torch.memory import memory_columns, peak_of, without_older_blocks
 from profkit.frameworks.torch.raw_events import (
     BACKWARD_CALL,
@@ -61,7 +60,7 @@ def _phase(name: str, scope: int) -> str | None:
 
 
 def _map_backward(events: TorchEvents, found: SpanAnnotations) -> None:
-    """Layers of backward nodes, and of what lies in them."""
+    """Layers of backward nodes, and of their nested spans."""
     made_by = _layers_by_sequence(events, found)
     names = ("scope", "sequence", "forward_thread", "thread", "parent")
     last: dict[int, str | None] = {}
@@ -86,7 +85,7 @@ def _map_backward(events: TorchEvents, found: SpanAnnotations) -> None:
 
 
 def _layers_by_sequence(events: TorchEvents, found: SpanAnnotations) -> dict[tuple[int, int], str | None]:
-    """The layer that was open when a node was made, by thread and number; a thread of 0 stands for any.
+    """The layer that was open when a node was made, by thread and number; thread 0 means any.
 
     Operators read the number that the next node will have: of several with the same number the last one made it.
     """
@@ -126,7 +125,7 @@ def torch_capture(
     columns: dict[str, Column] = {name: events.spans[name] for name in copied}
     columns["level"] = np.array(found.level, np.int8)
     if "memory" in measures:
-        columns.update(memory_columns(events, found.is_operator))
+        columns.update(memory_columns(events, [level == Level.OPERATOR for level in found.level]))
     texts: dict[str, Sequence[str | None]] = {
         "name": [events.names[number] for number in events.spans["name"].tolist()],
         "shapes": [_shapes(events, row) for row in range(len(found.level))],
@@ -135,8 +134,8 @@ def torch_capture(
     for name, values in texts.items():
         numbers = [NONE if text is None else strings.setdefault(text, len(strings)) for text in values]
         columns[name] = np.array(numbers, np.int32)
-    told = _facts(events, measures, facts)
-    about = PassHeader(framework, events.source, measures, events.clock_error_ns, events.lost, told)
+    all_facts = _facts(events, measures, facts)
+    about = PassHeader(framework, events.source, measures, events.clock_error_ns, events.lost, all_facts)
     threads = [_thread(events, number) for number in range(len(events.threads))]
     taken = events.allocations
     memory = {"range": taken["span"], **taken} if "memory" in measures else {}

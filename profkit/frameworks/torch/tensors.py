@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from profkit.frameworks.adapter import Array, Prepared
-from profkit.frameworks.framework import Job, quiet_warnings, reported_layout
+from profkit.frameworks.framework import Job, quiet_warnings
+from profkit.frameworks.layouts import reported_layout
+from profkit.frameworks.lazy import Tensor, torch
 from profkit.ops.dtypes import numpy_dtype
 
 CHANNELS_LAST = "channels_last"
-Tensor = Any
 
 
 def tensor_of(job: Job, name: str) -> Tensor:
-    """An input as a tensor on the implementation's device; on the CPU it has the same bytes."""
-    return to_tensor(job.inputs[name]).to(job.implementation.device)
+    """An input as a tensor on the implementation's device; on the CPU it has the same bytes.
 
-
-def to_tensor(array: Array) -> Tensor:
-    """The same bytes as a tensor. NumPy has no bfloat16 of its own: such bytes cross as whole numbers."""
-    torch = importlib.import_module("torch")
+    NumPy has no bfloat16: such bytes are passed as integers.
+    """
+    array, is_bfloat16 = job.inputs[name], job.inputs[name].dtype.name == "bfloat16"
     with quiet_warnings():
-        if array.dtype.name == "bfloat16":
-            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-        return torch.from_numpy(array)
+        tensor = torch.from_numpy(array.view(np.int16) if is_bfloat16 else array)
+    return (tensor.view(torch.bfloat16) if is_bfloat16 else tensor).to(job.implementation.device)
 
 
 def to_array(tensor: Tensor) -> Array:
-    """The tensor's values as NumPy's, from whatever device."""
-    torch = importlib.import_module("torch")
+    """The tensor's values as NumPy's, from any device."""
     tensor = tensor.cpu().contiguous()
-    if tensor.dtype == torch.bfloat16:
-        array: Array = tensor.view(torch.int16).numpy().view(numpy_dtype("bfloat16"))
-        return array
-    values: Array = tensor.numpy()
-    return values
+    is_bfloat16 = tensor.dtype == torch.bfloat16
+    array: Array = tensor.view(torch.int16).numpy().view(numpy_dtype("bfloat16")) if is_bfloat16 else tensor.numpy()
+    return array
 
 
 def held_layout(job: Job, spec: Any) -> str:
@@ -56,22 +50,15 @@ def images_of(job: Job, spec: Any, name: str) -> Tensor:
 
 def formatted(job: Job, spec: Any, tensor: Tensor) -> Tensor:
     """A tensor in the memory format in which this implementation holds its images."""
-    torch = importlib.import_module("torch")
     if held_layout(job, spec) == "NHWC":
         return tensor.contiguous(memory_format=torch.channels_last)
     return tensor
 
 
-def image_result(spec: Any) -> Callable[[Tensor], Array]:
-    """Logical NCHW tensors back to the spec's layout."""
+def prepared_images(job: Job, spec: Any, call: Callable[[], Tensor], note: str = "") -> Prepared:
+    """A call that gives images, logical NCHW tensors."""
 
-    def convert(result: Tensor) -> Array:
+    def to_numpy(result: Tensor) -> Array:
         return to_array(result.permute(0, 2, 3, 1) if spec.layout == "NHWC" else result)
 
-    return convert
-
-
-def prepared_images(job: Job, spec: Any, call: Callable[[], Tensor], note: str = "") -> Prepared:
-    """A call that gives images."""
-    layout = reported_layout(spec.layout, held_layout(job, spec))
-    return Prepared(call, image_result(spec), layout=layout, note=note)
+    return Prepared(call, to_numpy, layout=reported_layout(spec.layout, held_layout(job, spec)), note=note)

@@ -1,6 +1,6 @@
 """A GPU's clocks, temperature and reasons for throttling, read through NVML (nvidia-ml-py) where it is installed.
 
-Enters: a device's ordinal as CUDA counts. Leaves: facts for the fingerprint, whether it is throttled right now, and
+Input: a device's ordinal as CUDA counts. Output: facts for the fingerprint, whether it is throttled right now, and
 what a reader of a row must know of it.
 """
 
@@ -18,7 +18,7 @@ TEMPERATURE_OF_GPU = 0  # NVML_TEMPERATURE_GPU
 NOT_WATCHED = "clocks"
 """The fact that says why nothing was seen."""
 STEADY = 0.95
-"""A lowest clock above this share of the highest is no change worth a word: clocks move in steps of 15 MHz."""
+"""A lowest clock above this share of the highest is not reported: clocks change in steps of 15 MHz."""
 
 # Bits of nvmlDeviceGetCurrentClocksEventReasons that make a device slower than it could be; idling and fixed
 # clocks are not throttling.
@@ -60,7 +60,7 @@ class ClockWatch:
         return bool(reasons)
 
     def facts(self) -> dict[str, str]:
-        """What was seen since the watch began, for the row."""
+        """The observations since the watch began, for the row."""
         facts = {NOT_WATCHED: f"not watched: {self.trouble}"} if self.trouble else {}
         if self.seen_mhz:
             facts["sm_clock_mhz"] = f"{min(self.seen_mhz)} to {max(self.seen_mhz)}"
@@ -70,7 +70,7 @@ class ClockWatch:
         return facts
 
     def remark(self) -> str:
-        """What makes the row's times doubtful: a clock that changed, a reason for throttling; usually nothing."""
+        """Reasons to doubt the row's times: a clock that changed, throttling; usually empty."""
         remarks = []
         if self.seen_mhz and min(self.seen_mhz) < STEADY * max(self.seen_mhz):
             remarks.append(f"the GPU's clock moved between {min(self.seen_mhz)} and {max(self.seen_mhz)} MHz")
@@ -92,7 +92,7 @@ def open_watch(ordinal: int, pci_bus_id: str = "") -> ClockWatch:
         nvml = open_nvml()
         handle = nvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id) if pci_bus_id else handle_of(nvml, ordinal)
     except Exception as error:  # NVML's own types, ImportError
-        return no_clock_watch(str(error))
+        return ClockWatch(lambda: 0, lambda: 0, lambda: 0, trouble=str(error))
     # Older packages have the same call under an older name only.
     newer = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
     reasons = newer or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
@@ -101,11 +101,6 @@ def open_watch(ordinal: int, pci_bus_id: str = "") -> ClockWatch:
         lambda: nvml.nvmlDeviceGetClockInfo(handle, SM_CLOCK),
         lambda: temperature(nvml, handle),
     )
-
-
-def no_clock_watch(trouble: str) -> ClockWatch:
-    """One that only reports why it cannot read."""
-    return ClockWatch(lambda: 0, lambda: 0, lambda: 0, trouble=trouble)
 
 
 def temperature(nvml: Any, handle: Any) -> int:
@@ -125,9 +120,9 @@ def open_nvml() -> Any:
 
 
 def handle_of(nvml: Any, ordinal: int) -> Any:
-    """NVML's handle of CUDA's device number `ordinal`, as far as the environment tells: NVML does not know it.
+    """NVML's handle of CUDA's device number `ordinal`, as far as the environment shows it: NVML does not know it.
 
-    CUDA counts the fastest device first unless it is told to count as NVML does.
+    CUDA lists the fastest device first unless it is configured to list devices as NVML does.
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     names = [part.strip() for part in visible.split(",")] if visible else []
@@ -158,7 +153,7 @@ def gpu_facts() -> dict[str, Any]:
 
 
 def _device_facts(nvml: Any, handle: Any) -> dict[str, Any]:
-    """What changes a GPU's numbers; None where this device does not tell."""
+    """State that affects a GPU's times; None where this device does not report it."""
     questions: dict[str, Callable[[], Any]] = {
         "name": lambda: _text(nvml.nvmlDeviceGetName(handle)),
         "uuid": lambda: _text(nvml.nvmlDeviceGetUUID(handle)),
@@ -179,7 +174,7 @@ def _device_facts(nvml: Any, handle: Any) -> dict[str, Any]:
 def _answer(ask: Callable[[], Any]) -> Any:
     try:
         return ask()
-    except Exception:  # "not supported" has an NVML type of its own, which is not importable without NVML
+    except Exception:  # "not supported" has a separate NVML type, which is not importable without NVML
         return None
 
 

@@ -43,7 +43,7 @@ def kernel_ns_per_call(call: Callable[[], Any], path: str, calls: int = CALLS) -
 
 
 def kernel_ns(capture: Capture) -> int:
-    """Sum over all kernels; UnavailableError where records were lost, or there are none: never a silent zero."""
+    """Sum over all kernels; UnavailableError if records were lost or missing: never a silent zero."""
     if capture.losses.device:
         raise UnavailableError(f"CUPTI lost {capture.losses.device} records")
     is_kernel = capture.activities.kind == ActivityKind.KERNEL

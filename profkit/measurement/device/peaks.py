@@ -1,4 +1,4 @@
-"""What a GPU could do at best, by its data sheet's formula: clocks times units. Not measured, and rows say so."""
+"""A GPU's theoretical peak, clocks times units. It is not measured, and rows say so."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LANES_OF_NEWER = 128
 def theoretical_peaks(facts: Mapping[str, Any], dtype: str) -> dict[str, float]:
     """flops_per_s (of float32 on CUDA cores) and bytes_per_s from `profkit._cuda.devices()`; the unknown is left out.
 
-    Tensor cores have other peaks, which no attribute of a device tells: there is no arithmetic peak for 16-bit types.
+    Tensor cores have other peaks, which no attribute of a device gives: there is no arithmetic peak for 16-bit types.
     """
     peaks: dict[str, float] = {}
     if facts.get("clock_khz") and dtype == "float32":

@@ -24,7 +24,7 @@ GIVE_UP_AFTER_S = 1.0
 FLUSHED = 2
 """How many times the cache's size is written: it keeps by recency and by hash, so that one pass may leave remains."""
 UNKNOWN_CACHE_BYTES = 256 << 20
-"""What is written where the driver does not tell the size of the cache."""
+"""The size of the flush where the driver does not report the size of the cache."""
 HELD = "CUDA events behind a holding kernel"
 WAITS = "CUDA events; the call waits for the device, so that the host's pauses are in its time"
 
@@ -45,10 +45,10 @@ class Timer(Protocol):
         """Let the device go."""
 
     def finish(self) -> tuple[float, bool]:
-        """Nanoseconds between the events, and whether the hold gave up because somebody waited for the device."""
+        """Nanoseconds between the events, and whether the hold gave up because something waited for the device."""
 
     def flush(self, bytes: int) -> None:
-        """Write so many bytes on the stream."""
+        """Write this number of bytes on the stream."""
 
 
 @dataclass

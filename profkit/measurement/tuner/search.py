@@ -58,7 +58,7 @@ class TuningTask:
 
     @property
     def default_sizes(self) -> str:
-        """What the kernel takes by itself, in words."""
+        """The kernel's own choice, in words."""
         return tuning_text({item.name: item.default for item in self.tunables})
 
 
@@ -78,7 +78,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class TuningOutcome:
-    """What came of it: the trials, and the chosen sizes; empty sizes keep the default."""
+    """The outcome: the trials, and the chosen sizes; empty sizes keep the default."""
 
     task: TuningTask
     trials: Sequence[Trial]
@@ -156,7 +156,7 @@ def choose(task: TuningTask, trials: Sequence[Trial]) -> TuningOutcome:
     near = max(final, key=lambda trial: trial.row.ratio or 0.0)
     sizes = near.sizes
     if near.row.verdict == "not resolved":
-        unsure = f"whether {sizes} is faster is not resolved; a longer --budget or a quieter machine may tell"
+        unsure = f"whether {sizes} is faster is not resolved; a longer --budget or a quieter machine may resolve it"
         return TuningOutcome(task, trials, {}, f"the default stays: {unsure}")
     return TuningOutcome(task, trials, {}, f"the default stays: {sizes} is within the margin")
 
@@ -183,7 +183,7 @@ def measure_again(task: TuningTask, tuning: Tuning, options: MeasureOptions, tel
 
 
 def trial_implementation(task: TuningTask, tuning: Mapping[str, int | str]) -> Implementation:
-    """The kernel with these sizes, as an implementation of its own; without sizes, the kernel as it is by default."""
+    """The kernel with these sizes, as a separate implementation; without sizes, the kernel as it is by default."""
     text = tuning_text(tuning)
     key = f"{task.key}@{text.replace(' ', ',')}" if text else task.key
     return Implementation(key, task.adapter, options={**task.options, "kernel": task.key, "tuning": text})

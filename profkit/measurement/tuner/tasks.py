@@ -1,4 +1,4 @@
-"""What there is to tune: kernels of profkit's own, by key and device, for a spec; and the choice that is kept of it.
+"""Tuning tasks: profkit's kernels, by key and device, for a spec; and the choice that is stored.
 
 On a CPU that is the sizes of a kernel's blocks, on a CUDA device its launch configuration.
 """
@@ -24,11 +24,11 @@ class TunedAdapter(Adapter, Protocol):
     """An adapter whose kernels leave something to choose."""
 
     def tunables(self, implementation: Implementation, spec: Spec, threads: int) -> list[dict[str, Any]]:
-        """Name, default and candidates of each choice; empty when there is none for this spec."""
+        """Name, default and candidates of each choice; empty without any for this spec."""
         ...
 
     def fingerprint(self, implementation: Implementation) -> dict[str, str]:
-        """What a choice for this kernel belongs to: device and build."""
+        """The device and build to which a choice for this kernel applies."""
         ...
 
 
@@ -59,7 +59,7 @@ def tunable_kernels(op: str, only: Sequence[str], device: str) -> list[Implement
 
 
 def find_tasks(kernels: Sequence[Implementation], spec: Spec, threads: int) -> tuple[list[TuningTask], list[Refusal]]:
-    """What can be tuned here; a kernel without anything to choose is neither a task nor a refusal."""
+    """The tasks that can be tuned here; a kernel without anything to choose is neither a task nor a refusal."""
     tasks, refusals = [], []
     for kernel in kernels:
         status, reason = availability_of(kernel, spec, {})
@@ -73,7 +73,7 @@ def find_tasks(kernels: Sequence[Implementation], spec: Spec, threads: int) -> t
 
 
 def choice_of(outcome: TuningOutcome) -> Choice:
-    """What is kept: also that the default is best."""
+    """The stored choice, including that the default is best."""
     task = outcome.task
     row, default = outcome.row_of(outcome.chosen), outcome.row_of({})
     measured = {

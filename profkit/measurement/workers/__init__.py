@@ -1,1 +1,1 @@
-"""Worker processes: what runs in them, how they are started, asked and ended."""
+"""Worker processes: what runs in them, how they are started, queried and ended."""

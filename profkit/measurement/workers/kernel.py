@@ -1,6 +1,6 @@
 """The worker's side of measuring native kernels: every kernel of an operator, checked and timed in one process.
 
-Enters: specs as JSON, threads, time to spend. Leaves: samples in nanoseconds, workspace, errors, and what failed.
+Input: specs as JSON, threads, time to spend. Output: samples in nanoseconds, workspace, errors, and what failed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def serve(read_fd: int, write_fd: int) -> None:
 
 
 @dataclass
-class _Contender:
+class _VerifiedKernel:
     """A kernel that gave the right result."""
 
     prepared: Prepared
@@ -76,7 +76,9 @@ class KernelWorker:
         }
 
 
-def _checked(operator: Spec, inputs: dict[str, Array], threads: int) -> tuple[dict[str, _Contender], dict[str, str]]:
+def _checked(
+    operator: Spec, inputs: dict[str, Array], threads: int
+) -> tuple[dict[str, _VerifiedKernel], dict[str, str]]:
     """Kernels whose result is right, and the reasons of the others.
 
     The reference kernel is written to be read: it takes part only where it is all there is.
@@ -87,7 +89,7 @@ def _checked(operator: Spec, inputs: dict[str, Array], threads: int) -> tuple[di
     chosen = [row for row in known if not row.key.endswith(REFERENCE)] or known
     expected = operator.reference(inputs) if chosen else np.zeros(0)
     limit = tolerance(operator.numpy_dtype, operator.reduction_length())
-    racers: dict[str, _Contender] = {}
+    racers: dict[str, _VerifiedKernel] = {}
     failed: dict[str, str] = {}
     for row in chosen:
         try:
@@ -97,13 +99,13 @@ def _checked(operator: Spec, inputs: dict[str, Array], threads: int) -> tuple[di
             failed[row.key] = f"{type(problem).__name__}: {problem}"
             continue
         if error <= limit:
-            racers[row.key] = _Contender(prepared, error, float(timed(prepared.call, 1)))
+            racers[row.key] = _VerifiedKernel(prepared, error, float(timed(prepared.call, 1)))
         else:
             failed[row.key] = f"wrong: error {error:.2g} is above the tolerance {limit:.2g}"
     return racers, failed
 
 
-def _drop_slow(racers: dict[str, _Contender]) -> dict[str, float]:
+def _drop_slow(racers: dict[str, _VerifiedKernel]) -> dict[str, float]:
     """Take out the kernels that are far behind, and give the time of their one call."""
     least = min((racer.call_ns for racer in racers.values()), default=0.0)
     slow = {key: racer.call_ns for key, racer in racers.items() if racer.call_ns > CLOSE * least}
@@ -112,7 +114,7 @@ def _drop_slow(racers: dict[str, _Contender]) -> dict[str, float]:
     return slow
 
 
-def _race(racers: dict[str, _Contender], budget_s: float) -> None:
+def _race(racers: dict[str, _VerifiedKernel], budget_s: float) -> None:
     """Samples in turns, so that what slows the machine for a while slows all; the first round warms up."""
     end = time.monotonic() + budget_s
     for racer in racers.values():
@@ -129,12 +131,12 @@ def _one_thread(key: str, operator: Spec, inputs: dict[str, Array], budget_s: fl
     prepared = load_adapter("native").prepare(
         Implementation(key, "native"), operator, inputs, Conditions(1, tuned=False)
     )
-    racer = _Contender(prepared, 0.0, float(timed(prepared.call, 1)))
+    racer = _VerifiedKernel(prepared, 0.0, float(timed(prepared.call, 1)))
     _race({key: racer}, budget_s)
     return racer.samples_ns
 
 
-def _described(racer: _Contender) -> Message:
+def _described(racer: _VerifiedKernel) -> Message:
     return {
         "samples_ns": racer.samples_ns,
         "workspace_bytes": racer.prepared.held_bytes,

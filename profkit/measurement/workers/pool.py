@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from profkit.frameworks import is_candidate
 from profkit.frameworks.adapter import Conditions, Implementation
 from profkit.measurement.cores import cores_for, usable_cpus
 from profkit.measurement.options import MeasureOptions
@@ -47,6 +49,10 @@ class WorkerPool:
             "options": dict(implementation.options),
             "conditions": asdict(Conditions(self.threads, tuned=self.options.tuned)),
         }
+        worker.is_native = python == sys.executable
+        if worker.is_native and is_candidate(implementation.key):
+            worker.key = secrets.token_bytes(16)
+            request["secret"] = worker.key.hex()
         worker.ask(self.options.timeout_s, request)
         return worker
 
@@ -78,7 +84,7 @@ class WorkerPool:
 
 
 def flush_bytes(cache: str) -> int:
-    """What a worker writes to empty the caches: twice the largest one, at least 64 MiB; nothing when hot."""
+    """The size that a worker writes to flush the caches: twice the largest one, at least 64 MiB; nothing when hot."""
     if cache == "hot":
         return 0
     sizes = [64 << 20]

@@ -1,10 +1,11 @@
-"""The parent's side of one worker: start, ask with a time limit, pause, and end, whatever the worker does."""
+"""The parent's side of one worker: start, request with a time limit, pause, and end, whatever the worker does."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import secrets
 import select
 import signal
 import subprocess
@@ -20,13 +21,19 @@ import profkit
 from profkit.frameworks.adapter import Implementation
 from profkit.frameworks.scratch import SCRATCH_VARIABLE
 from profkit.measurement.arrays import folder_prefixes, scratch_folder
+from profkit.measurement.checks.contents import signature
 from profkit.measurement.workers import protocol
+from profkit.measurement.workers.descendants import Descendants, main_thread_s
 from profkit.measurement.workers.protocol import Message
+from profkit.measurement.workers.scheduling import Scheduling, is_raised, restore, scheduling_of
+from profkit.measurement.workers.times import Reading, WorkerTimes
 
 # Pausing needs a worker that dies with its parent even while stopped: only Linux has supervisors.
 CAN_PAUSE = HAS_SUPERVISOR = sys.platform == "linux"
 LONGEST_END_S = 30.0
 """The system frees gigabytes of a killed process in a second or two."""
+QUIET_LOOKS, QUIET_LOOK_S, QUIET_SHARE = 3, 0.01, 0.1
+LONGEST_UNQUIET_S = 1.0
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -49,7 +56,7 @@ class WorkerFailure(Exception):  # noqa: N818 - the outcome of a row, not an err
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """What is fixed when a worker's interpreter starts."""
+    """The settings with which a worker's interpreter starts."""
 
     threads: int
     cores: Sequence[int]
@@ -70,8 +77,16 @@ class WorkerProcess:
         self._scratch = contextlib.ExitStack()
         scratch = self._scratch.enter_context(scratch_folder())
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
-        self._number = 0
+        self._number, self._asked_for = 0, ""
         self._received = b""
+        self.key = b""
+        """The key with which native code in a candidate's worker signs its replies; empty for other workers."""
+        self.is_native = False
+        """Whether native code holds its calls on the CPU."""
+        self._is_forged = False
+        self._asked_ns = 0
+        self.unexplained_ns = 0
+        """Of the last request: time that passed here and that the worker does not account for."""
         request_read, request_write = os.pipe()
         reply_read, reply_write = os.pipe()
         status_read, status_write = os.pipe()
@@ -85,6 +100,7 @@ class WorkerProcess:
             "memory_limit_bytes": settings.memory_limit_bytes,
             "package": str(Path(profkit.__file__).parent),
             "worker": settings.worker,
+            "is_foreign": settings.python != sys.executable,
             "folders": folder_prefixes(),
             "read_fd": request_read,
             "write_fd": reply_write,
@@ -116,37 +132,60 @@ class WorkerProcess:
         self._replies = reply_read
         os.set_blocking(reply_read, False)
         self._code: int | None = None
+        self._below = Descendants(self.process.pid) if HAS_SUPERVISOR else None
+        self._cores = set(settings.cores)
+        self._scheduling: dict[int, Scheduling] = {}
+        """Of its threads when it was stopped; nothing may change that until it continues."""
+        self.times = WorkerTimes()
+        """Of itself and all that it started."""
         # Readable when the worker has died, even if a child it left behind still holds the other pipe.
         self._status = status_read
 
     @property
     def descriptors(self) -> list[int]:
-        """What becomes readable when there may be an answer."""
+        """The descriptors that become readable when there may be an answer."""
         return [self._replies, self._status]
 
     def ask(self, limit_s: float, request: Message) -> None:
         """Send a request; the answer is fetched with `answer` when a descriptor is readable or time is over."""
         self._limit_s = limit_s
         self.deadline = time.monotonic() + limit_s
-        self._number += 1
+        self._is_forged = bool(self.key and self._number and self._has_unasked())
+        # Nobody can prepare a reply to a number that is not known yet.
+        self._number = 1 + secrets.randbits(52)
+        self._asked_ns, self._asked_for = time.monotonic_ns(), request.get("do", "")
         # A dead worker does not take it: its pipe is then at its end, and `answer` will say so.
         with contextlib.suppress(OSError):
             protocol.send(self._requests, {"number": self._number, **request})
 
     def answer(self) -> Message | None:
-        """The reply to the last request, None while there is none; WorkerFailure for an error, death or garbage."""
+        """The reply to the last request, None if it has not arrived; WorkerFailure for an error, death or garbage."""
+        if self._is_forged:
+            raise self._forgery("a reply without a request")
         ended = self._has_ended()  # looked at before reading: its last reply may be in the pipe
         while True:
             line, newline, rest = self._received.partition(b"\n")
             if newline:
                 self._received = rest
-                reply = self._parsed(line)
-                self.pid = reply.pop("worker", self.pid)
-                if reply.pop("number", None) != self._number:
-                    continue
-                if "error" in reply:
-                    raise WorkerFailure(reply["error"]["status"], reply["error"]["reason"], alive=True)
-                return reply
+                reply = self._parsed(self._without_signature(line))
+                if HAS_SUPERVISOR and not self.pid:  # its first words, before any other code is there
+                    self.pid = int(reply["worker"])
+                elif reply.pop("number", None) == self._number:
+                    spent_ns = reply.pop("spent_ns", 0)
+                    spent_ns = spent_ns if isinstance(spent_ns, int) else 0
+                    self.unexplained_ns = time.monotonic_ns() - self._asked_ns - spent_ns
+                    if "error" in reply:
+                        raise reported_failure(reply["error"])
+                    if not protocol.has_valid_numbers(self._asked_for, reply):
+                        raise WorkerFailure("crashed", "its process reports invalid times", alive=True)
+                    return reply
+                continue
+            if len(self._received) > protocol.LONGEST_REPLY:
+                self.kill()
+                raise WorkerFailure("crashed", f"its process sent more than {protocol.LONGEST_REPLY >> 20} MiB")
+            # A process that never stops sending must not keep this loop.
+            if self._number and time.monotonic() >= self.deadline:
+                return None
             try:
                 piece = os.read(self._replies, 1 << 16)
             except BlockingIOError:
@@ -156,6 +195,25 @@ class WorkerProcess:
             if not piece:
                 raise self._death()
             self._received += piece
+
+    def _has_unasked(self) -> bool:
+        """Whether something came after the last reply."""
+        with contextlib.suppress(OSError):
+            self._received += os.read(self._replies, 1 << 16)
+        return bool(self._received)
+
+    def _without_signature(self, line: bytes) -> bytes:
+        # The first words are those of the supervisor's child, before any other code is there.
+        if not self.key or (HAS_SUPERVISOR and not self.pid):
+            return line
+        text, _, digits = line.rpartition(b" ")
+        if digits != b"%016x" % signature(self.key, text):
+            raise self._forgery("a reply that is not profkit's")
+        return text
+
+    def _forgery(self, what: str) -> WorkerFailure:
+        self.kill()
+        return WorkerFailure("wrong", f"its process sent {what}: it is forged")
 
     def _parsed(self, line: bytes) -> Message:
         try:
@@ -172,21 +230,55 @@ class WorkerProcess:
         )
 
     def pause(self) -> None:
-        """Stop every thread of the worker, so that no idle pool spins while another worker is measured."""
+        """Stop every thread of the worker and of what it started, so that nothing computes while another is timed."""
         self._signal(signal.SIGSTOP)
+        if self._below is not None and self._is_there():
+            self._below.stop()
+            self._scheduling = scheduling_of({self.pid, *self._below.pids})
+            self.times.has_left_cores |= not all(each.cores <= self._cores for each in self._scheduling.values())
+            self.times.is_raised |= is_raised(self._scheduling)
+            self.times.pause(self._reading(self._below))
 
     def resume(self) -> None:
         """Let the worker run again."""
+        if self._below is not None and self._is_there():
+            self._below.look()
+            if restore(self._scheduling, scheduling_of({self.pid, *self._below.pids})):
+                self.times.is_tampered_with = True
+            self.times.resume(self._reading(self._below))
+            self._below.resume()
         self._signal(signal.SIGCONT)
 
+    def becomes_quiet(self) -> bool:
+        """Let the idle worker finish work that its calls left running; whether nothing runs then.
+
+        Threads of a pool may wait awake for a moment. True as well where the system does not report it.
+        """
+        if self._below is None or not self._is_there():
+            return True
+        self.resume()
+        deadline, still = time.monotonic() + LONGEST_UNQUIET_S, 0
+        while still < QUIET_LOOKS and time.monotonic() < deadline and self._is_there():
+            before_s = self._below.cpu_s()
+            time.sleep(QUIET_LOOK_S)
+            self._below.look()
+            is_still = self._below.cpu_s() - before_s < QUIET_SHARE * QUIET_LOOK_S and self._below.is_asleep()
+            still = still + 1 if is_still else 0
+        return still == QUIET_LOOKS
+
     def move_to_cores(self, cores: Sequence[int]) -> None:
-        """Put every thread of the worker onto these cores."""
-        # A thread may end meanwhile, and not every system has affinity.
-        with contextlib.suppress(OSError, AttributeError):
-            if self._has_ended():
-                return
-            for task in os.listdir(f"/proc/{self.pid}/task"):
-                os.sched_setaffinity(int(task), cores)
+        """Put every thread of the worker, and of what it started, onto these cores."""
+        if not self._is_there():
+            return
+        self._cores, self._scheduling = set(cores), {}
+        if self._below is not None:
+            self._below.look()
+        for pid in {self.pid, *(self._below.pids if self._below is not None else [])}:
+            # A thread may end meanwhile, and not every system has affinity.
+            with contextlib.suppress(OSError, AttributeError):
+                for task in os.listdir(f"/proc/{pid}/task"):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.sched_setaffinity(int(task), cores)
 
     def kill(self) -> None:
         """End the worker and everything that it started; safe to call again."""
@@ -209,6 +301,8 @@ class WorkerProcess:
         # One that a driver keeps after its device was lost cannot be ended by anybody: it is left behind.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=LONGEST_END_S)
+        if self._below is not None:
+            self._below.kill()  # a worker may have ended its supervisor first
 
     def last_lines(self, lines: int = 3) -> str:
         """The end of what the worker printed, for the reason of a crash."""
@@ -218,10 +312,16 @@ class WorkerProcess:
         return " | ".join(line.strip() for line in text.strip().splitlines()[-lines:])
 
     def _signal(self, number: int) -> None:
-        # The system may give the number of one that has ended to another process.
-        if CAN_PAUSE and self.pid and not self._has_ended():
+        if CAN_PAUSE and self._is_there():
             with contextlib.suppress(ProcessLookupError):  # its death is reported by the next answer
                 os.killpg(self.pid, number)
+
+    def _is_there(self) -> bool:
+        """The system may give the number of one that has ended to another process."""
+        return self.pid > 0 and not self._has_ended()
+
+    def _reading(self, below: Descendants) -> Reading:
+        return Reading(time.monotonic(), below.cpu_s(), main_thread_s(self.pid))
 
     def _has_ended(self, wait_s: float = 0.0) -> bool:
         """Whether the worker has ended, with which code if its supervisor says so: what it started may still live."""
@@ -236,7 +336,7 @@ class WorkerProcess:
         return self._code is not None
 
     def _death(self) -> WorkerFailure:
-        """What a worker died of; one that only closed its pipe is ended here."""
+        """The cause of a worker's death; one that only closed its pipe is ended here."""
         # A process that is just ending closes its pipe a moment before it is gone.
         if self._has_ended(wait_s=1.0) and self._code is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -255,6 +355,14 @@ class WorkerProcess:
         if "bad_alloc" in words or "MemoryError" in words:
             return WorkerFailure("oom", f"ended by {name}{said}")
         return WorkerFailure("crashed", f"ended by {name}{said}")
+
+
+def reported_failure(error: object) -> WorkerFailure:
+    """The failure that a worker reports; a user's code may have changed the code that reports it."""
+    status, reason = (error.get("status"), error.get("reason")) if isinstance(error, dict) else (None, None)
+    if status in protocol.FAILURES and isinstance(reason, str):
+        return WorkerFailure(str(status), reason, alive=True)
+    return WorkerFailure("crashed", f"its process reports an invalid error: {str(error)[:200]}", alive=True)
 
 
 def oom_kills() -> int:

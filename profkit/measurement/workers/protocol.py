@@ -10,6 +10,10 @@ import os
 from typing import Any, BinaryIO
 
 Message = dict[str, Any]
+LONGEST_REPLY = 16 << 20
+"""Bytes; the warm-up of the shortest calls takes a tenth of it."""
+FAILURES = ("unavailable", "unsupported", "wrong", "not compiled", "not loaded", "oom", "crashed")
+"""Statuses that a worker may report."""
 
 # Runs before anything else in the worker's interpreter, which may be a foreign one without profkit: the supervisor,
 # core set and memory limit must be in effect before NumPy or a framework reads them; when memory runs out, the system
@@ -40,6 +44,8 @@ if settings["memory_limit_bytes"]:
     import resource
     resource.setrlimit(resource.RLIMIT_DATA, (settings["memory_limit_bytes"],) * 2)
 load("profkit", "__init__.py", submodule_search_locations=[package])
+if settings["is_foreign"]:
+    sys.modules["profkit._core"] = None  # compiled for the parent's interpreter, even where this one could load it
 import importlib
 worker = importlib.import_module(settings["worker"])
 worker.serve(settings["read_fd"], settings["write_fd"])
@@ -60,10 +66,26 @@ def receive(stream: BinaryIO) -> Message | None:
 
 def parse(line: bytes) -> Message:
     """One line as a message; ValueError when it is not a message."""
-    message = json.loads(line)
+    try:
+        message = json.loads(line)
+    except RecursionError:
+        message = None
     if not isinstance(message, dict):
         raise ValueError("not a message")
     return message
+
+
+def has_valid_numbers(request: str, reply: Message) -> bool:
+    """Whether the reply to a request of this name has the numbers that are read from it."""
+    samples = reply.get("samples_ns")
+    if request in ("warm_up", "sample") and not (isinstance(samples, list) and samples and all(map(_is_time, samples))):
+        return False
+    others = [reply[name] for name in ("first_call_ns", "peak_bytes", "page_faults") if reply.get(name)]
+    return all(map(_is_time, others))
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, (int, float)) and 0 < value < float("inf")
 
 
 def input_path(folder: str, name: str) -> str:

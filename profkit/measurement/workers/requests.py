@@ -15,7 +15,7 @@ WorkerTask = Callable[[], WorkerProcess | None]
 
 
 def wait_for(workers: Sequence[WorkerProcess]) -> list[tuple[WorkerProcess, Answer]]:
-    """Block until one of the asked workers may have answered, died or run out of time; those that did."""
+    """Block until one of these workers may have answered, died or run out of time; those that did."""
     patience = max(0.0, min(worker.deadline for worker in workers) - time.monotonic())
     select.select([descriptor for worker in workers for descriptor in worker.descriptors], [], [], patience)
     return [(worker, answer) for worker in workers if (answer := _answer(worker)) is not None]
@@ -28,7 +28,7 @@ def ask_one(worker: WorkerProcess, limit_s: float, request: Message) -> Message:
 
 
 def wait_for_one(worker: WorkerProcess) -> Message:
-    """The answer of a worker that was asked; raises WorkerFailure."""
+    """The answer of a worker with a pending request; raises WorkerFailure."""
     while True:
         for _, answer in wait_for([worker]):
             if isinstance(answer, WorkerFailure):

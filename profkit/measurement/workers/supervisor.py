@@ -20,7 +20,7 @@ _SET_DEATH_SIGNAL, _SET_DUMPABLE, _SET_SUBREAPER = 1, 4, 36
 _WAITED = {signal.SIGTERM, signal.SIGCHLD}
 _NO_CHILD_STOPS = 1
 LONGEST_PAUSE_S = 5.0
-"""What a driver holds in the kernel cannot be ended: it must not cost more than a look now and then."""
+"""A process that a driver holds in the kernel cannot be ended: it is only checked now and then."""
 _LONGEST_END_S = 10.0
 """Between the end of a killed parent's first thread and that of its last."""
 
@@ -35,7 +35,7 @@ class _SignalAction(ctypes.Structure):
 
 
 def split(settings: dict[str, Any]) -> None:
-    """Make this process the supervisor; what returns is its child, the worker, in a session of its own."""
+    """Make this process the supervisor; what returns is its child, the worker, in a separate session."""
     library = ctypes.CDLL(None)
     prctl = library.prctl
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
@@ -84,7 +84,7 @@ def _supervise(worker: int, settings: dict[str, Any]) -> NoReturn:
 
 
 class _Children:
-    """What has ended below this process, which orphans become children of."""
+    """Processes that have ended below this one, of which orphans become children."""
 
     def __init__(self, worker: int, status_fd: int) -> None:
         self.status: int | None = None
@@ -93,7 +93,7 @@ class _Children:
         self._status_fd = status_fd
 
     def reap(self) -> bool:
-        """Take away what has ended, and tell the parent of the worker's end at once; whether there are others."""
+        """Reap ended processes, and report the worker's end to the parent at once; whether there are others."""
         try:
             while True:
                 child, status = os.waitpid(-1, os.WNOHANG)

@@ -1,20 +1,32 @@
-"""Networks by name: chains of operator specs that every backend builds with the same weights. NumPy only."""
+"""Networks by name: graphs of operator specs that every framework builds with the same weights. NumPy only."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from profkit.errors import UsageError, unknown
-from profkit.ops.networks.cifar10 import Cifar10
+from profkit.ops.networks import published
 from profkit.ops.networks.layer import Layer
-from profkit.ops.networks.lenet import LeNet
-from profkit.ops.networks.mlp import Mlp
 from profkit.ops.networks.network import Network
-from profkit.ops.networks.solar import Solar
+from profkit.ops.networks.published.cifar10 import Cifar10
+from profkit.ops.networks.published.lenet import LeNet
+from profkit.ops.networks.published.mlp import Mlp
+from profkit.ops.networks.published.solar import Solar
 from profkit.ops.networks.training import Training
 
-NETWORKS: dict[str, type[Network]] = {kind.name: kind for kind in (Cifar10, LeNet, Mlp, Solar)}
+
+def _declared() -> Iterator[type[Network]]:
+    """Whatever a module of the folder `published` defines."""
+    for module in pkgutil.iter_modules(published.__path__, f"{published.__name__}."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, type) and issubclass(value, Network) and value.__module__ == module.name:
+                yield value
+
+
+NETWORKS: dict[str, type[Network]] = {kind.name: kind for kind in sorted(_declared(), key=lambda kind: kind.name)}
 
 __all__ = [
     "NETWORKS",

@@ -1,98 +1,175 @@
-"""A network in float64 with plain NumPy: results, gradients and SGD, what every framework is checked against."""
+"""A network in float64 with plain NumPy: results, gradients and steps, what every framework is checked against."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from profkit.errors import UnsupportedError
-from profkit.ops.conv2d import INPUT_GRADIENT, Conv2d
+from profkit.ops.batch_norm import PARAMETER_GRADIENT
+from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT
 from profkit.ops.lrn import LocalResponseNorm
-from profkit.ops.matmul import MatMul
-from profkit.ops.networks.layer import DROPOUT, IMAGES, Layer
-from profkit.ops.networks.network import CROSS_ENTROPY, Network
+from profkit.ops.networks.initialisers import Shape
+from profkit.ops.networks.layer import (
+    ACTIVATION,
+    ADD,
+    ATTENTION,
+    BATCH_NORM,
+    CONCAT,
+    CONV2D,
+    DENSE,
+    DROPOUT,
+    EMBEDDING,
+    FLATTEN,
+    IMAGES,
+    LAYER_NORM,
+    LRN,
+    LSTM,
+    MEAN,
+    POOL2D,
+    Layer,
+)
+from profkit.ops.networks.network import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, Network
 from profkit.ops.networks.parts import gradient_specs
+from profkit.ops.networks.sequence_gradients import attention_gradients, lstm_gradients
 from profkit.ops.networks.training import Training
-from profkit.ops.pool2d import Pool2d
-from profkit.ops.spec import Array, tolerance
+from profkit.ops.spec import Array, Spec, tolerance
 
 Values = NDArray[np.float64]
 Weights = Mapping[str, Array]
+KEPT = 0.9
+"""Share of the running mean and variance that a step of training keeps."""
+
+
+@dataclass
+class Step:
+    """One pass over a network: what the layers are given and what they gave."""
+
+    network: Network
+    weights: Weights
+    images: Array
+    is_training: bool = False
+    masks: Mapping[str, Array] = field(default_factory=dict)
+    values: dict[str, Values] = field(default_factory=dict)
+    gradients: dict[str, Values] = field(default_factory=dict)
+
+    def inputs(self, layer: Layer) -> list[Values]:
+        return [self.values[source] for source in layer.inputs]
+
+    def weight(self, layer: Layer, name: str) -> Array:
+        return self.weights[f"{layer.name}.{name}"]
+
+    def forward(self) -> Values:
+        """The result of the last layer."""
+        is_index = self.network.vocabulary > 0
+        self.values[IMAGES] = self.images if is_index else self.images.astype(np.float64)
+        for layer in self.network.layers:
+            result = _FORWARD[layer.kind](self, layer)
+            self.values[layer.name] = np.maximum(result, 0.0) if layer.activation == "relu" else result
+        return self.values[self.network.layers[-1].name]
+
+    def backward(self, by_result: Values) -> None:
+        """Gradients by every parameter; those by the layers are added up where several take the same."""
+        arriving = {self.network.layers[-1].name: by_result}
+        for layer in reversed(self.network.layers):
+            if not self.network.has_gradient(layer.name):
+                continue
+            dy = arriving.pop(layer.name)
+            if layer.activation == "relu":
+                dy = dy * (self.values[layer.name] > 0)
+            for source, dx in zip(layer.inputs, _BACKWARD[layer.kind](self, layer, dy)):
+                if self.network.has_gradient(source):
+                    arriving[source] = arriving[source] + dx if source in arriving else dx
 
 
 def reference_logits(network: Network, weights: Weights, images: Array) -> Values:
     """What the last layer gives, in inference."""
-    return _forward(network, weights, images)[network.layers[-1].name]
-
-
-def reference_step(
-    network: Network, training: Training, weights: Weights, images: Array, labels: Array
-) -> tuple[float, dict[str, Values]]:
-    """Loss and new weights of one first step of SGD (which momentum does not change yet)."""
-    loss, gradients = reference_gradients(network, weights, images, labels)
-    new: dict[str, Values] = {}
-    for layer in network.layers:
-        for name in layer.parameter_shapes():
-            start = weights[name].astype(np.float64)
-            decay = layer.start.weight_decay if training.weight_decay and name.endswith(".w") else 0.0
-            new[name] = start - training.learning_rate * (gradients[name] + decay * start)
-    return loss, new
+    return Step(network, weights, images).forward()
 
 
 def reference_gradients(
-    network: Network, weights: Weights, images: Array, labels: Array
+    network: Network, weights: Weights, images: Array, labels: Array, masks: Mapping[str, Array] | None = None
 ) -> tuple[float, dict[str, Values]]:
     """Loss (without decay) and its gradient by every parameter."""
-    for layer in network.layers:
-        if layer.kind == DROPOUT:
-            raise UnsupportedError(f"{network.name} with dropout is random in training: compare it with --dropout no")
-    values = _forward(network, weights, images)
-    loss, upstream = _loss(network, values[network.layers[-1].name], labels)
-    arriving: dict[str, Values] = {network.layers[-1].name: upstream}
-    gradients: dict[str, Values] = {}
-    for layer in reversed(network.layers):
-        source = layer.inputs[0]
-        dy = arriving[layer.name]
-        if layer.activation == "relu":
-            dy = dy * (values[layer.name] > 0)
-        dx = _backward(layer, values[source], dy, weights, gradients)
-        arriving[source] = arriving[source] + dx if source in arriving else dx
+    loss, gradients, _ = reference_training(network, weights, images, labels, masks)
     return loss, gradients
+
+
+def reference_training(
+    network: Network, weights: Weights, images: Array, labels: Array, masks: Mapping[str, Array] | None = None
+) -> tuple[float, dict[str, Values], dict[str, Values]]:
+    """Likewise, and the running mean and variance of every batch normalisation after the step."""
+    step = _trained(network, weights, images, masks)
+    loss, by_result = loss_and_gradient(network, step.values[network.layers[-1].name], labels)
+    step.backward(by_result)
+    return loss, {name: step.gradients[name] for name in network.parameter_shapes()}, _states(step)
+
+
+def reference_step(
+    network: Network,
+    training: Training,
+    weights: Weights,
+    images: Array,
+    labels: Array,
+    masks: Mapping[str, Array] | None = None,
+) -> tuple[float, dict[str, Values]]:
+    """Loss, and all new weights and states of one first step."""
+    loss, gradients, states = reference_training(network, weights, images, labels, masks)
+    return loss, {**Optimiser(network, training).step(weights, gradients), **states}
+
+
+def dropout_masks(network: Network, seed: int = 0, step: int = 0) -> dict[str, Array]:
+    """Of every dropout layer in a step: 0 or 1/(1-rate), the same numbers for every framework."""
+    generator = np.random.default_rng((seed, 1, step))
+    return {
+        layer.name: ((generator.random(layer.output_shape) >= layer.rate) / (1 - layer.rate)).astype(np.float32)
+        for layer in network.layers
+        if layer.kind == DROPOUT
+    }
+
+
+class Optimiser:
+    """The steps of a Training in float64, one after another."""
+
+    def __init__(self, network: Network, training: Training) -> None:
+        self._network, self._training = network, training
+        self._states: dict[str, list[Array]] = {}
+        self._number = 0
+
+    def step(self, weights: Weights, gradients: Mapping[str, Array], epoch: int = 0) -> dict[str, Values]:
+        """The new parameters."""
+        new: dict[str, Values] = {}
+        for layer in self._network.layers:
+            for name in layer.parameter_shapes():
+                new[name] = self._updated(name, layer.decay_of(name), weights[name], gradients[name], epoch)
+        self._number += 1
+        return new
+
+    def _updated(self, name: str, decay: float, w: Array, gradient: Array, epoch: int) -> Values:
+        spec = self._training.step_spec(w.size, decay, epoch, self._number)
+        count = len(spec.input_shapes()) - 2
+        states = self._states.setdefault(name, [np.zeros(w.size) for _ in range(count)])
+        arrays = [w.astype(np.float64).ravel(), gradient.ravel(), *states]
+        new, *self._states[name] = spec.reference(dict(zip(spec.input_shapes(), arrays)))
+        result: Values = new.reshape(w.shape)
+        return result
 
 
 def network_tolerance(network: Network, is_training: bool) -> float:
     """Largest accepted error: that of the longest sum, once per layer (and once more on the way back)."""
     longest = max(layer.spec.reduction_length() for layer in network.layers if layer.spec is not None)
     if is_training:
-        specs = [layer.spec for layer in network.layers if isinstance(layer.spec, (Conv2d, MatMul))]
+        specs: list[Any] = [layer.spec for layer in network.layers if layer.kind in (CONV2D, DENSE)]
         longest = max([longest, *(gradient_specs(spec)[1].reduction_length() for spec in specs)])
     return tolerance(np.dtype(np.float32), longest) * len(network.layers) * (2 if is_training else 1)
 
 
-def _forward(network: Network, weights: Weights, images: Array) -> dict[str, Values]:
-    """Every layer's output by its name."""
-    values: dict[str, Values] = {IMAGES: images.astype(np.float64)}
-    for layer in network.layers:
-        x = values[layer.inputs[0]]
-        if isinstance(layer.spec, Conv2d):
-            inputs = {"x": x, "w": weights[f"{layer.name}.w"], "b": weights[f"{layer.name}.b"]}
-            result = layer.spec.reference(inputs)
-        elif isinstance(layer.spec, MatMul):
-            inputs = {"a": x, "b": weights[f"{layer.name}.w"], "bias": weights[f"{layer.name}.b"]}
-            result = layer.spec.reference(inputs)
-            result = np.maximum(result, 0.0) if layer.activation == "relu" else result
-        elif layer.spec is not None:
-            result = layer.spec.reference({"x": x})
-        else:
-            result = x.reshape(layer.output_shape)
-        values[layer.name] = result
-    return values
-
-
-def _loss(network: Network, output: Values, labels: Array) -> tuple[float, Values]:
-    """Mean loss and its gradient by the output."""
+def loss_and_gradient(network: Network, output: Values, labels: Array) -> tuple[float, Values]:
+    """Of the network's loss, by what its last layer gives."""
     if network.loss == CROSS_ENTROPY:
         shifted = output - output.max(axis=1, keepdims=True)
         logarithms = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
@@ -100,23 +177,41 @@ def _loss(network: Network, output: Values, labels: Array) -> tuple[float, Value
         gradient = np.exp(logarithms)
         gradient[rows, labels] -= 1.0
         return float(-logarithms[rows, labels].mean()), gradient / len(output)
+    if network.loss == BINARY_CROSS_ENTROPY:
+        each = np.maximum(output, 0.0) - output * labels + np.log1p(np.exp(-np.abs(output)))
+        return float(each.mean()), (0.5 + 0.5 * np.tanh(0.5 * output) - labels) / output.size
     difference = output - labels
     return float((difference**2).mean()), 2.0 * difference / difference.size
 
 
-def _backward(layer: Layer, x: Values, dy: Values, weights: Weights, gradients: dict[str, Values]) -> Values:
-    """The gradient by the layer's input; those by its parameters go into `gradients`."""
-    spec = layer.spec
-    if isinstance(spec, (Conv2d, MatMul)):
-        by_input, by_weights = gradient_specs(spec)
-        gradients[f"{layer.name}.w"] = by_weights.reference(dict(zip(by_weights.input_shapes(), (x, dy))))
-        gradients[f"{layer.name}.b"] = dy.sum(axis=(0, 2, 3) if dy.ndim == 4 else 0)
-        return by_input.reference(dict(zip(by_input.input_shapes(), (dy, weights[f"{layer.name}.w"]))))
-    if isinstance(spec, Pool2d):
-        return spec.replaced(direction=INPUT_GRADIENT).reference({"x": x, "dy": dy})
-    if isinstance(spec, LocalResponseNorm):
-        return lrn_gradient(spec, x, dy)
-    return dy.reshape(x.shape)
+def _trained(network: Network, weights: Weights, images: Array, masks: Mapping[str, Array] | None) -> Step:
+    """A forward pass of training."""
+    missing = [layer.name for layer in network.layers if layer.kind == DROPOUT and layer.name not in (masks or {})]
+    if missing:
+        raise UnsupportedError(f"{network.name} has dropout ({', '.join(missing)}): its masks are needed")
+    step = Step(network, weights, images, True, masks or {})
+    step.forward()
+    return step
+
+
+def _states(step: Step) -> dict[str, Values]:
+    states: dict[str, Values] = {}
+    for layer in step.network.layers:
+        if layer.kind != BATCH_NORM:
+            continue
+        spec: Any = layer.spec
+        (x,) = step.inputs(layer)
+        for name, now in zip(("mean", "variance"), spec.statistics({"x": x.reshape(spec.x_shape())})):
+            states[f"{layer.name}.{name}"] = KEPT * step.weight(layer, name) + (1 - KEPT) * now
+    return states
+
+
+def _applied(spec: Spec | None, shape: Shape, *inputs: Array) -> Values:
+    """The operator's float64 reference, from and to the layers' shapes."""
+    assert spec is not None
+    shapes = spec.input_shapes()
+    result = spec.reference({name: array.reshape(shapes[name]) for name, array in zip(shapes, inputs)})
+    return result.reshape(shape)
 
 
 def lrn_gradient(spec: LocalResponseNorm, x: Values, dy: Values) -> Values:
@@ -128,5 +223,136 @@ def lrn_gradient(spec: LocalResponseNorm, x: Values, dy: Values) -> Values:
     # Channel c is seen by c - after ... c + before.
     seen = np.pad(dy * x * scale ** (-spec.beta - 1), ((0, 0), (after, before), (0, 0), (0, 0)))
     sums = sum(seen[:, i : i + spec.channels] for i in range(spec.size))
-    result: Values = dy * scale**-spec.beta - 2 * spec.alpha / spec.size * spec.beta * x * sums
+    return dy * scale**-spec.beta - 2 * spec.alpha / spec.size * spec.beta * x * sums
+
+
+# --- Forward ---
+
+
+def _operator(step: Step, layer: Layer) -> Values:
+    """The layer's operator with its inputs and its parameters."""
+    parameters = [step.weights[name] for name in layer.parameter_shapes()]
+    return _applied(layer.spec, layer.output_shape, *step.inputs(layer), *parameters)
+
+
+def _batch_norm(step: Step, layer: Layer) -> Values:
+    names = ["scale", "shift", *([] if step.is_training else ["mean", "variance"])]
+    given = [step.weight(layer, name) for name in names]
+    return _applied(layer.spec_for(step.is_training), layer.output_shape, *step.inputs(layer), *given)
+
+
+def _dropout(step: Step, layer: Layer) -> Values:
+    (x,) = step.inputs(layer)
+    return x * step.masks[layer.name] if step.is_training else x
+
+
+def _reshaped(step: Step, layer: Layer) -> Values:
+    return step.inputs(layer)[0].reshape(layer.output_shape)
+
+
+def _joined(step: Step, layer: Layer) -> Values:
+    return np.concatenate(step.inputs(layer), axis=1)
+
+
+def _mean(step: Step, layer: Layer) -> Values:
+    result: Values = step.inputs(layer)[0].mean(axis=1)
     return result
+
+
+_FORWARD: dict[str, Callable[[Step, Layer], Values]] = {
+    **dict.fromkeys((CONV2D, DENSE, POOL2D, LRN, LAYER_NORM, ACTIVATION, ADD, EMBEDDING, LSTM, ATTENTION), _operator),
+    BATCH_NORM: _batch_norm,
+    DROPOUT: _dropout,
+    FLATTEN: _reshaped,
+    CONCAT: _joined,
+    MEAN: _mean,
+}
+
+# --- Backward: from the gradient by the result to those by the inputs; those by the parameters go into the step ---
+
+
+def _by_products(step: Step, layer: Layer, dy: Values) -> list[Values]:
+    spec: Any = layer.spec
+    (x,) = step.inputs(layer)
+    by_input, by_weights = gradient_specs(spec)
+    w = step.weight(layer, "w")
+    step.gradients[f"{layer.name}.w"] = _applied(by_weights, w.shape, x, dy)
+    if spec.bias:
+        over = (0, 2, 3) if layer.kind == CONV2D else tuple(range(dy.ndim - 1))
+        step.gradients[f"{layer.name}.b"] = dy.sum(axis=over)
+    return [_applied(by_input, x.shape, dy, w)] if step.network.has_gradient(layer.inputs[0]) else []
+
+
+def _by_norm(step: Step, layer: Layer, dy: Values) -> list[Values]:
+    (x,) = step.inputs(layer)
+    spec = layer.spec_for(is_training=True)
+    assert spec is not None
+    scale = step.weight(layer, "scale")
+    by_parameters = _applied(spec.replaced(direction=PARAMETER_GRADIENT), (2, *scale.shape), x, dy)
+    step.gradients[f"{layer.name}.scale"], step.gradients[f"{layer.name}.shift"] = by_parameters
+    return [_applied(spec.replaced(direction=INPUT_GRADIENT), x.shape, x, scale, dy)]
+
+
+def _by_operator(step: Step, layer: Layer, dy: Values) -> list[Values]:
+    """Of an operator with one input and no parameters, whose gradient takes x (where it needs it) and dy."""
+    (x,) = step.inputs(layer)
+    assert layer.spec is not None
+    spec = layer.spec.replaced(direction=INPUT_GRADIENT)
+    return [_applied(spec, x.shape, *([x, dy] if len(spec.input_shapes()) == 2 else [dy]))]
+
+
+def _by_lrn(step: Step, layer: Layer, dy: Values) -> list[Values]:
+    spec: Any = layer.spec
+    return [lrn_gradient(spec, step.inputs(layer)[0], dy)]
+
+
+def _by_table(step: Step, layer: Layer, dy: Values) -> list[Values]:
+    assert layer.spec is not None
+    (indices,) = step.inputs(layer)
+    shape = step.weight(layer, "w").shape
+    by_table = layer.spec.replaced(direction=WEIGHT_GRADIENT)
+    step.gradients[f"{layer.name}.w"] = _applied(by_table, shape, indices, dy)
+    return []
+
+
+def _by_lstm(step: Step, layer: Layer, dy: Values) -> list[Values]:
+    (x,) = step.inputs(layer)
+    w, u, b = (step.weight(layer, name) for name in "wub")
+    dx, *by_parameters = lstm_gradients(layer.spec, x, w, u, b, dy)
+    step.gradients.update(zip(layer.parameter_shapes(), by_parameters))
+    return [dx]
+
+
+def _by_attention(step: Step, layer: Layer, dy: Values) -> list[Values]:
+    q, k, v = step.inputs(layer)
+    return list(attention_gradients(layer.spec, q, k, v, dy))
+
+
+def _by_add(_step: Step, _layer: Layer, dy: Values) -> list[Values]:
+    return [dy, dy]
+
+
+def _by_joined(step: Step, layer: Layer, dy: Values) -> list[Values]:
+    ends = np.cumsum([x.shape[1] for x in step.inputs(layer)])
+    return np.split(dy, ends[:-1], axis=1)
+
+
+def _by_mean(step: Step, layer: Layer, dy: Values) -> list[Values]:
+    (x,) = step.inputs(layer)
+    return [np.broadcast_to(dy[:, None] / x.shape[1], x.shape)]
+
+
+_BACKWARD: dict[str, Callable[[Step, Layer, Values], Sequence[Values]]] = {
+    **dict.fromkeys((CONV2D, DENSE), _by_products),
+    **dict.fromkeys((BATCH_NORM, LAYER_NORM), _by_norm),
+    **dict.fromkeys((POOL2D, ACTIVATION), _by_operator),
+    LRN: _by_lrn,
+    ADD: _by_add,
+    DROPOUT: lambda step, layer, dy: [dy * step.masks[layer.name]],
+    FLATTEN: lambda step, layer, dy: [dy.reshape(step.inputs(layer)[0].shape)],
+    EMBEDDING: _by_table,
+    LSTM: _by_lstm,
+    ATTENTION: _by_attention,
+    CONCAT: _by_joined,
+    MEAN: _by_mean,
+}

@@ -7,22 +7,40 @@ needs is read once and its result written once, in float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from profkit.ops.conv2d import Conv2d
-from profkit.ops.lrn import LocalResponseNorm
-from profkit.ops.matmul import MatMul
-from profkit.ops.networks.layer import DROPOUT, IMAGES, Layer
-from profkit.ops.networks.network import CROSS_ENTROPY, Network
+from profkit.ops.activation import RELU
+from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT
+from profkit.ops.networks.layer import (
+    ACTIVATION,
+    ATTENTION,
+    BATCH_NORM,
+    CONCAT,
+    CONV2D,
+    DENSE,
+    DROPOUT,
+    EMBEDDING,
+    FLATTEN,
+    LAYER_NORM,
+    LRN,
+    LSTM,
+    MEAN,
+    POOL2D,
+    Layer,
+)
+from profkit.ops.networks.network import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, Network
 from profkit.ops.networks.training import Training
-from profkit.ops.pool2d import Pool2d
+from profkit.ops.pool2d import AVERAGE
+from profkit.ops.spec import Spec
 
 FLOAT_BYTES = 4
 FORWARD, BACKWARD, OPTIMISER = "forward", "backward", "optimiser"
 NO_LAYER = ""
 """The layer of the loss."""
-Key = tuple[str, str, str]
+WorkKey = tuple[str, str, str]
 """Layer, phase, kind."""
 
 
@@ -56,73 +74,152 @@ def fused(parts: Iterable[StepWork]) -> StepWork:
     )
 
 
-def network_work(network: Network, training: Training | None = None) -> dict[Key, StepWork]:
+def network_work(network: Network, training: Training | None = None) -> dict[WorkKey, StepWork]:
     """Everything that a step of inference does; with `training`, of a training step."""
-    work: dict[Key, StepWork] = {}
+    work: dict[WorkKey, StepWork] = {}
     for layer in network.layers:
-        work |= {(layer.name, FORWARD, kind): part for kind, part in _forward(layer, training is not None).items()}
+        parts = _forward(network, layer, training is not None)
+        work |= {(layer.name, FORWARD, kind): part for kind, part in parts.items()}
     if training is None:
         return work
     outputs = math.prod(network.output_shape())
     # Softmax and logarithm: subtract the largest, exponential, sum, logarithm, pick. Squares: subtract, square, add.
-    per_output = 5 if network.loss == CROSS_ENTROPY else 3
+    # Of a logit: the larger of it and 0, the product with the label, exponential, logarithm, three additions.
+    per_output = {CROSS_ENTROPY: 5, BINARY_CROSS_ENTROPY: 7}.get(network.loss, 3)
     work[NO_LAYER, FORWARD, "loss"] = StepWork(per_output * outputs, 2 * outputs * FLOAT_BYTES)
     work[NO_LAYER, BACKWARD, "loss"] = StepWork(2 * outputs, 2 * outputs * FLOAT_BYTES)
+    readers = Counter(source for layer in network.layers for source in layer.inputs)
     for layer in network.layers:
-        work |= {(layer.name, BACKWARD, kind): part for kind, part in _backward(layer).items()}
+        if network.has_gradient(layer.name):
+            own = _BACKWARD.get(layer.kind)
+            parts = own(layer) if own else _gradient(network, layer)
+            if readers[layer.name] > 1:
+                parts = {**parts, "add": _sums(layer, readers[layer.name] - 1)}
+            work |= {(layer.name, BACKWARD, kind): part for kind, part in parts.items()}
         if layer.parameter_shapes():
             work[layer.name, OPTIMISER, "optimiser"] = _update(layer, training)
     return work
 
 
-def _forward(layer: Layer, is_training: bool) -> dict[str, StepWork]:
-    spec = layer.spec
-    if layer.kind == DROPOUT and is_training:
-        size = math.prod(layer.output_shape)
-        return {"dropout": StepWork(size, 2 * size * FLOAT_BYTES)}
-    if spec is None:
+def kind_of(layer: Layer) -> str:
+    """What the layer's own operator is called beside bias and ReLU."""
+    spec: Any = layer.spec
+    if layer.kind == ACTIVATION and spec.function == RELU:
+        return "relu"
+    return "pool" if layer.kind == POOL2D else layer.kind
+
+
+def _forward(network: Network, layer: Layer, is_training: bool) -> dict[str, StepWork]:
+    spec: Any = layer.spec_for(is_training)
+    size = math.prod(layer.output_shape)
+    taken = sum(math.prod(network.shape_of(source)) for source in layer.inputs)
+    if layer.kind == FLATTEN or (layer.kind == DROPOUT and not is_training):
         return {}
-    if isinstance(spec, Conv2d):
-        bare: Conv2d | MatMul = spec.replaced(bias=False, activation="none")
-    elif isinstance(spec, MatMul):
-        bare = spec.replaced(bias=False)
-    else:
-        return {_KINDS[type(spec)]: StepWork(spec.flops(), spec.min_bytes())}
-    outputs = math.prod(layer.output_shape)
-    carried = outputs * FLOAT_BYTES
+    if layer.kind in (DROPOUT, CONCAT, MEAN):
+        flops = {DROPOUT: size, CONCAT: 0, MEAN: taken}[layer.kind]
+        return {layer.kind: StepWork(flops, (taken + size) * FLOAT_BYTES)}
+    if layer.kind not in (CONV2D, DENSE):
+        return {kind_of(layer): _alone(spec)}
+    bare = spec.replaced(bias=False, activation="none")
+    carried = size * FLOAT_BYTES
     parts = {bare.op: StepWork(bare.flops(), bare.min_bytes(), padding_flops=bare.flops() - bare.least_flops())}
-    parts["bias"] = StepWork(outputs, 2 * carried + _bias_bytes(layer), carried)
+    if spec.bias:
+        parts["bias"] = StepWork(size, 2 * carried + _bias_bytes(layer), carried)
     if layer.activation == "relu":
-        parts["relu"] = StepWork(outputs, 2 * carried, carried)
+        parts["relu"] = StepWork(size, 2 * carried, carried)
     return parts
 
 
-def _backward(layer: Layer) -> dict[str, StepWork]:
-    """No gradient is needed of what the network is given."""
-    spec = layer.spec
+def _alone(spec: Spec) -> StepWork:
+    return StepWork(spec.flops(), spec.min_bytes())
+
+
+def _sums(layer: Layer, count: int) -> StepWork:
+    """Of the gradients of a result that several layers take."""
     size = math.prod(layer.output_shape)
-    if layer.kind == DROPOUT:
-        return {"dropout": StepWork(size, 2 * size * FLOAT_BYTES)}
-    if isinstance(spec, Pool2d):
-        # Reads x and dy, adds each dy to one place of dx.
-        return {"pool": StepWork(size, (2 * math.prod(spec.input_shapes()["x"]) + size) * FLOAT_BYTES)}
-    if isinstance(spec, LocalResponseNorm):
-        # The energy again, the sum of what depends on x, two powers, and five products.
-        return {"lrn": StepWork(size * (4 * spec.size + 9), 3 * size * FLOAT_BYTES)}
-    if not isinstance(spec, (Conv2d, MatMul)):
-        return {}
-    forward = _forward(layer, is_training=True)[spec.op]
+    return StepWork(count * size, 3 * count * size * FLOAT_BYTES)
+
+
+# --- Backward: no gradient is needed of what depends on no parameter ---
+
+
+def _by_products(network: Network, layer: Layer) -> dict[str, StepWork]:
+    spec: Any = layer.spec
+    size = math.prod(layer.output_shape)
+    forward = _forward(network, layer, is_training=True)[spec.op]
     # The same three arrays meet, another one of them is the result.
-    gradients = 1 if layer.inputs == (IMAGES,) else 2
+    gradients = 2 if network.has_gradient(layer.inputs[0]) else 1
     parts = {
         spec.op: StepWork(
             gradients * forward.flops, gradients * forward.bytes, padding_flops=gradients * forward.padding_flops
         )
     }
-    parts["bias"] = StepWork(size, size * FLOAT_BYTES + _bias_bytes(layer))
+    if spec.bias:
+        parts["bias"] = StepWork(size, size * FLOAT_BYTES + _bias_bytes(layer))
     if layer.activation == "relu":
         parts["relu"] = StepWork(size, 3 * size * FLOAT_BYTES, size * FLOAT_BYTES)
     return parts
+
+
+def _by_pool(layer: Layer) -> dict[str, StepWork]:
+    spec: Any = layer.spec
+    size = math.prod(layer.output_shape)
+    if spec.mode == AVERAGE:
+        return {"pool": _alone(spec.replaced(direction=INPUT_GRADIENT))}
+    # Reads x and dy, adds each dy to one place of dx.
+    return {"pool": StepWork(size, (2 * math.prod(spec.x_shape()) + size) * FLOAT_BYTES)}
+
+
+def _by_lrn(layer: Layer) -> dict[str, StepWork]:
+    """The energy again, the sum of what depends on x, two powers, and five products."""
+    spec: Any = layer.spec
+    size = math.prod(layer.output_shape)
+    return {"lrn": StepWork(size * (4 * spec.size + 9), 3 * size * FLOAT_BYTES)}
+
+
+def _by_norm(layer: Layer) -> dict[str, StepWork]:
+    """The gradient by the input makes those by the parameters on its way."""
+    spec: Any = layer.spec_for(is_training=True)
+    by_input = _alone(spec.replaced(direction=INPUT_GRADIENT))
+    parameters = sum(map(math.prod, layer.parameter_shapes().values()))
+    return {layer.kind: StepWork(by_input.flops, by_input.bytes + parameters * FLOAT_BYTES)}
+
+
+def _by_lstm(layer: Layer) -> dict[str, StepWork]:
+    """Each product twice, by the one factor and by the other; every array once more, and its gradient."""
+    spec: Any = layer.spec
+    return {LSTM: StepWork(2 * spec.flops(), 2 * spec.min_bytes())}
+
+
+def _by_attention(layer: Layer) -> dict[str, StepWork]:
+    """Four products instead of two, and the gradient of softmax; q, k, v and dy in, three gradients out."""
+    spec: Any = layer.spec
+    return {ATTENTION: StepWork(spec.pairs * (8 * spec.width + 5), 7 * math.prod(layer.output_shape) * FLOAT_BYTES)}
+
+
+def _gradient(network: Network, layer: Layer) -> dict[str, StepWork]:
+    """Of the kinds whose gradients are like them."""
+    if layer.kind in (CONV2D, DENSE):
+        return _by_products(network, layer)
+    size = math.prod(layer.output_shape)
+    if layer.kind == ACTIVATION and layer.spec is not None:
+        return {kind_of(layer): _alone(layer.spec.replaced(direction=INPUT_GRADIENT))}
+    if layer.kind == EMBEDDING and layer.spec is not None:
+        return {EMBEDDING: _alone(layer.spec.replaced(direction=WEIGHT_GRADIENT))}
+    if layer.kind == DROPOUT:
+        return {DROPOUT: StepWork(size, 2 * size * FLOAT_BYTES)}
+    if layer.kind in (CONCAT, MEAN):
+        return {layer.kind: StepWork(0, _forward(network, layer, is_training=True)[layer.kind].bytes)}
+    return {}  # flatten and add: the gradient is that of the result
+
+
+_BACKWARD: dict[str, Callable[[Layer], dict[str, StepWork]]] = {
+    **dict.fromkeys((BATCH_NORM, LAYER_NORM), _by_norm),
+    POOL2D: _by_pool,
+    LRN: _by_lrn,
+    LSTM: _by_lstm,
+    ATTENTION: _by_attention,
+}
 
 
 def _bias_bytes(layer: Layer) -> int:
@@ -130,14 +227,9 @@ def _bias_bytes(layer: Layer) -> int:
 
 
 def _update(layer: Layer, training: Training) -> StepWork:
-    """w -= rate * velocity: reads w and gradient, writes w; momentum and decay add a multiply-add each."""
-    flops = arrays = 0
+    """Of every parameter: reads it, its gradient and the optimiser's states, writes it and them."""
+    flops = moved = 0
     for name, shape in layer.parameter_shapes().items():
-        has_decay = training.weight_decay and layer.start.weight_decay and name.endswith(".w")
-        size = math.prod(shape)
-        flops += size * (2 + (2 if training.momentum else 0) + (2 if has_decay else 0))
-        arrays += size * (5 if training.momentum else 3)
-    return StepWork(flops, arrays * FLOAT_BYTES)
-
-
-_KINDS: dict[type, str] = {Pool2d: "pool", LocalResponseNorm: "lrn"}
+        spec = training.step_spec(math.prod(shape), layer.decay_of(name))
+        flops, moved = flops + spec.flops(), moved + spec.min_bytes()
+    return StepWork(flops, moved)

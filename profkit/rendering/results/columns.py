@@ -1,4 +1,7 @@
-"""The table's columns: every field of a Row has one, plus a few that join fields. Row in, text out."""
+"""The table's columns: every field of a Row has one, plus a few that join fields. Row in, text out.
+
+Below them flat records, one per row: the one place where fields of specs, cells and rows meet by name.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from profkit.measurement.result import Row
+from profkit.measurement.result import Cell, Result, Row
 from profkit.rendering.quantities import (
     ABSENT,
     bytes_text,
@@ -18,8 +21,8 @@ from profkit.rendering.quantities import (
     spread_text,
     time_text,
 )
-from profkit.rendering.tables.column_choice import find_named, wanted_names
-from profkit.rendering.tables.table import Column
+from profkit.rendering.tables.csv_file import render_records
+from profkit.rendering.tables.table import TableColumn, find_named, wanted_names
 
 IMPLEMENTATION = "implementation"
 
@@ -29,7 +32,7 @@ DISPENSABLE = ("max_error", "peak_bytes", "gflops", "percent_of_bound")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowColumn(Column):
+class RowColumn(TableColumn):
     """A column of a table of rows, with a row's text in it."""
 
     text: Callable[[Row], str]
@@ -38,7 +41,6 @@ class RowColumn(Column):
 def _field(
     field: str, heading: str, meaning: str, text: Callable[[Any], str] = time_text, is_text: bool = False
 ) -> RowColumn:
-    """The column of one field of a Row."""
     return RowColumn(field.removesuffix("_ns"), heading, meaning, is_text, text=lambda row: text(getattr(row, field)))
 
 
@@ -67,6 +69,10 @@ def signed_percent_text(share: float | None) -> str:
 
 def _pairs(values: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def _numbers(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.3g}" for name, value in values.items())
 
 
 def _count(values: Sequence[object]) -> str:
@@ -100,15 +106,27 @@ COLUMNS = (
     _field("page_faults", "faults", "minor page faults per call", number_text),
     _field("max_error", "error", "largest error against float64", error_text),
     _field("tolerance", "tolerance", "largest error accepted", error_text),
+    _words("precision", "precision", "format in which a float32 result was computed, by its error"),
+    _field("wrong_index", "wrong at", "first element that differs", lambda index: ", ".join(map(str, index))),
+    _field("wrong_got", "got", "its value", number_text),
+    _field("wrong_expected", "expected", "its value in float64", number_text),
+    _field("wrong_elements", "wrong elements", "elements that differ", number_text),
+    _field("checked_elements", "of elements", "elements of a wrong result", number_text),
+    _field("nan_elements", "NaN", "elements that are NaN", number_text),
+    _field("checked_calls", "checked", "calls of a candidate whose results were checked", str),
+    _words("audit", "audit", "a candidate's single calls on new and on the same contents", _numbers),
+    _field("unexplained_ns", "unexplained", "time of a turn that the worker does not account for"),
     RowColumn("ratio", "ratio", "baseline time / this time, with interval", text=_ratio),
     _field("ratio_low", "ratio low", "lower end of the ratio", ratio_text),
     _field("ratio_high", "ratio high", "upper end of the ratio", ratio_text),
     _field("least_difference", "resolves", "smallest difference that its interval resolves", _share),
-    _words("verdict", "verdict", "faster, slower, same or not resolved"),
+    _words("verdict", "verdict", "faster, slower, same, not resolved, or the reason for none of them"),
     _words("next_step", "next step", "what to type when not resolved"),
+    _words("doubts", "doubts", "why its times cannot be trusted", "; ".join),
+    _field("processors", "processors", "processors that it kept busy", number_text),
     _words("output", "output", "fresh or reused output"),
     _words("layout", "layout", "own layout of the images"),
-    _words("note", "note", "what a reader must know"),
+    _words("note", "note", "remarks"),
     _words("rounding", "rounding", "coarser format of its products"),
     _words("timing", "timing", "how a row on a GPU was timed"),
     _field("throttled_samples", "throttled", "samples taken while the GPU was throttled", _count),
@@ -145,3 +163,42 @@ def choose_columns(names: Sequence[str] | None) -> list[RowColumn]:
 def row_fields() -> list[str]:
     """Fields of a Row; each is a column."""
     return [item.name for item in fields(Row)]
+
+
+# --- Records ---
+
+_OF_THE_CELL = ("threads", "cache", "bound", "baseline")
+# Lists have no place in a line; their length is what a spreadsheet can use, and the JSON file has them whole.
+_LISTS = {"samples_ns": "samples", "warmup_ns": "warmups", "sample_rounds": ""}
+
+
+def flat_record(cell: Cell, row: Row, spec_values: Mapping[str, Any]) -> dict[str, Any]:
+    """Operator, spec, cell, peaks and row; a field of the spec that shares a name (layout) gets `spec_` before it."""
+    taken = {"op", *_OF_THE_CELL, *row_fields()}
+    record: dict[str, Any] = {"op": cell.spec.op}
+    record |= {f"spec_{name}" if name in taken else name: value for name, value in spec_values.items() if name != "op"}
+    record |= {name: getattr(cell, name) for name in _OF_THE_CELL}
+    record["asked_output"] = cell.output  # a row that cannot reuse its output says so in its own
+    record |= {f"peak_{name}": value for name, value in cell.peaks.items()}
+    return record | {name: getattr(row, name) for name in row_fields()}
+
+
+def result_records(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """One record per row of these cells, fields of specs as they are."""
+    return [flat_record(cell, row, cell.spec.to_dict()) for cell in cells for row in cell.rows]
+
+
+def render_csv(result: Result) -> str:
+    """One line per implementation and cell, with plain numbers; one that was not measured is an empty field."""
+    return render_records(
+        [_of_spreadsheet(flat_record(cell, row, cell.spec.words())) for cell in result.cells for row in cell.rows]
+    )
+
+
+def _of_spreadsheet(record: Mapping[str, Any]) -> dict[str, Any]:
+    counted = {_LISTS.get(name, name): len(value) if name in _LISTS else value for name, value in record.items()}
+    return {
+        name: "; ".join(f"{key}={item}" for key, item in value.items()) if isinstance(value, dict) else value
+        for name, value in counted.items()
+        if name
+    }

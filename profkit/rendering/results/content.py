@@ -1,36 +1,46 @@
-"""What the tables of a Result say, before anything is drawn."""
+"""The contents of a Result's tables, before they are drawn."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import count, product
+from itertools import chain, count, product
 from string import ascii_lowercase
 
+from profkit.capture.busy_machine import busy_words
 from profkit.measurement.bounds import DIRECT
+from profkit.measurement.checks.correctness import FULL_PRECISION
 from profkit.measurement.device.timing import HELD
 from profkit.measurement.device.wall_clock import WALL_CLOCK
-from profkit.measurement.disturbance import BUSY_SHARE, STOLEN_SHARE
 from profkit.measurement.host_times import is_host_bound
-from profkit.measurement.result import Cell, Result, Row
+from profkit.measurement.result import DOUBTFUL, WITHDRAWN, Cell, Result, Row
+from profkit.ops.keys import parts_of
 from profkit.rendering.names import cell_words, conditions_text, preset_name, short_keys, spec_text, swept_axes
-from profkit.rendering.quantities import ABSENT, error_text, percent_text, rate_text, ratio_text, time_text
+from profkit.rendering.quantities import ABSENT, error_text, percent_text, plural, rate_text, ratio_text, time_text
 from profkit.rendering.results.columns import (
     DISPENSABLE,
     IMPLEMENTATION,
     RowColumn,
     choose_columns,
     find_column,
+    result_records,
     signed_percent_text,
 )
-from profkit.rendering.results.records import result_records
-from profkit.rendering.tables.column_choice import with_order_out
 from profkit.rendering.tables.document import Document, Paragraph
-from profkit.rendering.tables.table import Column, Item, Line, Table
+from profkit.rendering.tables.table import Item, Line, Table, TableColumn, with_order_out
 
 # Most urgent first.
-_ABSENT_ORDER = ("wrong", "crashed", "lost", "timeout", "oom", "unsupported", "unavailable")
+_ABSENT_ORDER = (
+    "not compiled",
+    "not loaded",
+    "wrong",
+    "crashed",
+    "lost",
+    "timeout",
+    "oom",
+    "unsupported",
+    "unavailable",
+)
 _OTHER_OUTPUT = {
     "reused": "writes into the same output in each call (the others allocate a fresh one)",
     "fresh": "allocates a fresh output in each call (it cannot reuse one)",
@@ -40,8 +50,8 @@ DOCTOR = "profkit doctor"
 LISTED_WIDTH = 30
 HOST_BOUND_REMARK = "bound by the host: launching a call takes longer than the device works on it; --columns +dispatch"
 NOTES = "notes"
+BUSY_PEAK = " (measured while other programs ran; the next command measures it again)"
 NAMED_AT_MOST = 4
-CLOCK_DRIFT = 0.05
 
 
 def result_document(result: Result, columns: Sequence[str] | None = None, is_verbose: bool = False) -> Document:
@@ -70,7 +80,7 @@ def build_summaries(result: Result, axes: Sequence[str] | None = None) -> list[T
     if across is None:
         return [_summary_table(result.cells, list(axes), "")]
     return [
-        _summary_table(cells, [across], ", ".join(f"{_flag(name)} {word}" for name, word in common))
+        _summary_table(cells, [across], ", ".join(f"{name.replace('_', '-')} {word}" for name, word in common))
         for common, cells in groups[best].items()
     ]
 
@@ -81,23 +91,29 @@ def _cell_table(
     names = short_keys(row.key for row in cell.rows)
     if is_default and any(row.kernel_ns is not None for row in cell.rows):
         columns = [columns[0], find_column("kernel"), *columns[1:]]
-    if is_default and _mixes_clocks(cell):
+    # Some GPU rows may be timed by the wall clock and others, which have it too, by events.
+    if is_default and len({row.timing.startswith(WALL_CLOCK) for row in cell.rows if row.wall_ns is not None}) == 2:
         columns = [columns[0], find_column("wall"), *columns[1:]]
     measured = sorted((row for row in cell.rows if row.status == "ok"), key=_rank)
-    marks = _footnotes(measured, cell.output)
-    shown = [
-        Column(IMPLEMENTATION, IMPLEMENTATION, is_text=True),
-        *([Column(NOTES, "", is_text=True)] if marks else []),
-    ]
+    remarks = [_remarks(row, cell.output) for row in measured]
+    # Each distinct remark with its letter, in the order in which the table shows them.
+    marks = dict(zip(dict.fromkeys(chain(*remarks)), _letters()))
+    shown = [TableColumn(IMPLEMENTATION, IMPLEMENTATION, is_text=True)]
+    shown += [TableColumn(NOTES, "", is_text=True)] if marks else []
     shown += with_order_out(columns, DISPENSABLE) if is_default else columns
     lines = []
-    for row in measured:
-        letters = [_joined([marks[remark] for remark in _remarks(row, cell.output)])] if marks else []
-        lines.append(Line((names[row.key], *letters, *(column.text(row) for column in columns)), row.verdict))
-    footer = [*(_ratio_meaning(cell, names) if measured else []), *_more_rows(cell)]
+    for row, own in zip(measured, remarks):
+        letters = [marks[remark] for remark in own]
+        shown_letters = [("" if all(len(each) == 1 for each in letters) else ",").join(letters)] if marks else []
+        lines.append(Line((names[row.key], *shown_letters, *(column.text(row) for column in columns)), row.verdict))
+    footer: list[str] = []
+    if measured and cell.baseline is not None:
+        footer.append(f"ratio = time of {names.get(cell.baseline, cell.baseline)} / this time: above 1 is faster")
+    if more := len(cell.left_out):
+        footer.append(f"{plural(more, 'more row')} with --all")
     footer += [*_next_steps(measured, names), *cell.notes]
     return Table(
-        _title(cell, axes),
+        f"{cell.spec.op} {preset_name(cell.spec)}".rstrip() + f": {spec_text(cell.spec, axes)}",
         _facts(cell),
         shown,
         lines,
@@ -113,22 +129,14 @@ def _rank(row: Row) -> tuple[bool, float, float]:
     return row.ratio is None, -(row.ratio or 0.0), row.median_ns or 0.0
 
 
-def _mixes_clocks(cell: Cell) -> bool:
-    """Whether some GPU rows are timed by the wall clock and others, which have it too, by events."""
-    clocks = {row.timing.startswith(WALL_CLOCK) for row in cell.rows if row.wall_ns is not None}
-    return len(clocks) == 2
-
-
-def _title(cell: Cell, axes: Sequence[str]) -> str:
-    preset = preset_name(cell.spec)
-    return f"{cell.spec.op}{f' {preset}' if preset else ''}: {spec_text(cell.spec, axes)}"
-
-
 def _facts(cell: Cell) -> tuple[str, ...]:
     flops, bandwidth = cell.peaks.get("flops_per_s"), cell.peaks.get("bytes_per_s")
     facts = [conditions_text(cell)]
+    if "round_trip_ns" in cell.machine:
+        facts.append(f"core-to-core round trip {time_text(cell.machine['round_trip_ns'])}")
     if flops:
-        facts.append(f"peak {rate_text(flops, 'FLOP/s')}, {rate_text(bandwidth, 'B/s')}")
+        busy = "" if cell.peaks.get("quiet", 1.0) else BUSY_PEAK
+        facts.append(f"peak {rate_text(flops, 'FLOP/s')}, {rate_text(bandwidth, 'B/s')}{busy}")
         # Only of a convolution are there methods with fewer operations than the textbook's.
         bound = "bound (direct)" if cell.spec.op == "conv2d" else "bound"
         by = "memory bandwidth" if cell.bound == "memory" else "arithmetic"
@@ -139,11 +147,11 @@ def _facts(cell: Cell) -> tuple[str, ...]:
 
 
 def _course(cell: Cell) -> list[str]:
-    """How long it was sampled, and what that can tell."""
+    """The number of rounds, and what they resolve."""
     if not cell.rounds:
         return []
     runs = f" in {len(cell.run_starts)} runs" if len(cell.run_starts) > 1 else ""
-    facts = [f"{cell.rounds} round{'' if cell.rounds == 1 else 's'}{runs}"]
+    facts = [f"{plural(cell.rounds, 'round')}{runs}"]
     if cell.floor:
         how = "assumed; profkit doctor --noise measures it" if cell.floor_from == "assumed" else cell.floor_from
         facts.append(f"noise floor {percent_text(100.0 * cell.floor)} ({how})")
@@ -155,31 +163,23 @@ def _course(cell: Cell) -> list[str]:
 
 
 def _disturbances(cell: Cell) -> list[str]:
-    """What a busy machine did to it."""
-    dropped = {reason: len(rounds) for reason, rounds in cell.dropped.items()}
-    causes = ", ".join(f"{count} by {reason}" for reason, count in dropped.items())
-    lines = []
+    """Disturbances by a busy machine."""
+    causes = ", ".join(f"{len(rounds)} by {reason}" for reason, rounds in cell.dropped.items())
+    dropped = f"{sum(map(len, cell.dropped.values()))} of {cell.rounds} rounds"
+    seen = busy_words(cell.machine)
+    lines = [f"busy machine: {'; '.join(seen)}"] if seen else []
     if cell.is_too_busy:
-        lines.append(
-            f"too busy to judge: {sum(dropped.values())} of {cell.rounds} rounds were disturbed ({causes}); "
-            "times are of all rounds, and there is no verdict"
-        )
-    elif dropped:
-        lines.append(f"{sum(dropped.values())} of {cell.rounds} rounds dropped ({causes})")
-    found, seen = cell.machine, []
-    if found.get("others_share", 0.0) > BUSY_SHARE:
-        load = f" (load {found['load']:.1f})" if "load" in found else ""
-        seen.append(f"other programs took {percent_text(100.0 * found['others_share'])} of these processors{load}")
-    if found.get("stolen_share", 0.0) > STOLEN_SHARE:
-        seen.append(f"other guests took {percent_text(100.0 * found['stolen_share'])} of them")
-    if found.get("most_mhz", 0.0) > (1.0 + CLOCK_DRIFT) * found.get("least_mhz", math.inf):
-        seen.append(f"the clock moved between {found['least_mhz']:.0f} and {found['most_mhz']:.0f} MHz")
-    return [*([f"busy machine: {'; '.join(seen)}"] if seen else []), *lines]
+        text = "times are of all rounds, and there is no verdict"
+        lines.append(f"too busy to judge: {dropped} were disturbed ({causes}); {text}")
+    elif cell.dropped:
+        lines.append(f"{dropped} dropped ({causes})")
+    return lines
 
 
 def _missing(cell: Cell, names: dict[str, str], is_verbose: bool) -> tuple[Item, ...]:
     """Rows without a time; those that could not run for the same reason are one line."""
-    rows = sorted((row for row in cell.rows if row.status != "ok"), key=_absent_rank)
+    order = dict(zip(_ABSENT_ORDER, count()))
+    rows = sorted((row for row in cell.rows if row.status != "ok"), key=lambda row: order.get(row.status, -1))
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         single = row.key if is_verbose or row.status not in _SHARED_REASONS else ""
@@ -196,12 +196,8 @@ def _missing(cell: Cell, names: dict[str, str], is_verbose: bool) -> tuple[Item,
 
 def _group_name(rows: Sequence[Row], names: dict[str, str]) -> str:
     listed = ", ".join(names[row.key] for row in rows)
-    kind = "CUDA rows" if all(row.key.split("/")[2] == "cuda" for row in rows) else "rows"
+    kind = "CUDA rows" if all(parts_of(row.key).device == "cuda" for row in rows) else "rows"
     return listed if len(listed) <= LISTED_WIDTH else f"{len(rows)} {kind}"
-
-
-def _absent_rank(row: Row) -> int:
-    return _ABSENT_ORDER.index(row.status) if row.status in _ABSENT_ORDER else -1
 
 
 def _reason(row: Row) -> str:
@@ -211,12 +207,15 @@ def _reason(row: Row) -> str:
 
 
 def _remarks(row: Row, asked_output: str) -> list[str]:
-    """What a reader must know of this row, as far as it differs from what was asked."""
+    """The remarks about this row, such as differences from the request."""
     remarks = [_OTHER_OUTPUT[row.output]] if row.output in _OTHER_OUTPUT and row.output != asked_output else []
+    remarks += [doubt if doubt.startswith(WITHDRAWN) else f"{DOUBTFUL}: {doubt}" for doubt in row.doubts]
     remarks += [f"holds its images as {row.layout}"] if row.layout else []
     if row.method not in ("", DIRECT) and row.bound_ns is not None:
         remarks.append(f"its bound is that of {row.method}, {time_text(row.bound_ns)}")
     remarks += [f"its products round to {row.rounding}"] if row.rounding else []
+    if row.precision not in ("", FULL_PRECISION) and not row.rounding:
+        remarks.append(f"its error is that of {row.precision}")
     remarks += [f"timed by {row.timing}"] if row.timing not in ("", HELD) else []
     remarks += [HOST_BOUND_REMARK] if is_host_bound(row) else []
     if row.low_mode_ns is not None and row.high_mode_ns is not None and row.high_mode_share is not None:
@@ -230,49 +229,19 @@ def _remarks(row: Row, asked_output: str) -> list[str]:
     return remarks + ([row.note] if row.note else [])
 
 
-def _footnotes(rows: Sequence[Row], asked_output: str) -> dict[str, str]:
-    """Each distinct remark with its letter, in the order in which the table shows them."""
-    remarks = dict.fromkeys(remark for row in rows for remark in _remarks(row, asked_output))
-    return dict(zip(remarks, _letters(len(remarks))))
-
-
-def _joined(letters: Sequence[str]) -> str:
-    return ("" if all(len(letter) == 1 for letter in letters) else ",").join(letters)
-
-
-def _letters(number: int) -> list[str]:
-    names: list[str] = []
+def _letters() -> Iterator[str]:
+    """a to z, then aa and so on."""
     for length in count(1):
-        names += ["".join(letters) for letters in product(ascii_lowercase, repeat=length)]
-        if len(names) >= number:
-            break
-    return names[:number]
-
-
-def _ratio_meaning(cell: Cell, names: dict[str, str]) -> list[str]:
-    if cell.baseline is None:
-        return []
-    return [f"ratio = time of {names.get(cell.baseline, cell.baseline)} / this time: above 1 is faster"]
-
-
-def _more_rows(cell: Cell) -> list[str]:
-    more = len(cell.left_out)
-    return [f"{more} more row{'s' if more > 1 else ''} with --all"] if more else []
+        yield from map("".join, product(ascii_lowercase, repeat=length))
 
 
 def _next_steps(rows: Sequence[Row], names: dict[str, str]) -> list[str]:
-    steps: dict[str, list[str]] = {}
-    for row in rows:
-        if row.next_step:
-            steps.setdefault(row.next_step, []).append(names[row.key])
-    named = {
-        step: ", ".join(which) if len(which) <= NAMED_AT_MOST else f"{len(which)} rows" for step, which in steps.items()
-    }
-    return [f"not resolved: {which}; {step}" for step, which in named.items()]
-
-
-def _flag(name: str) -> str:
-    return name.replace("_", "-")
+    lines = []
+    for step in dict.fromkeys(row.next_step for row in rows if row.next_step):
+        which = [names[row.key] for row in rows if row.next_step == step]
+        named = ", ".join(which) if len(which) <= NAMED_AT_MOST else f"{len(which)} rows"
+        lines.append(f"not resolved: {named}; {step}")
+    return lines
 
 
 def _groups(cells: Sequence[Cell], axes: Sequence[str]) -> dict[tuple[tuple[str, str], ...], list[Cell]]:
@@ -294,9 +263,9 @@ def _summary_table(cells: Sequence[Cell], across: Sequence[str], common: str) ->
         found = [next((row for row in cell.rows if row.key == key), None) for cell in cells]
         if any(row is not None and row.status == "ok" for row in found):
             lines.append(Line((names[key], *(_summary_text(row) for row in found))))
-    columns = [Column(IMPLEMENTATION, IMPLEMENTATION, is_text=True)]
-    columns += [Column(str(index), _summary_heading(cell, across)) for index, cell in enumerate(cells)]
-    title = f"summary: {cells[0].spec.op} over {', '.join(map(_flag, across)) or 'equal cells'}"
+    columns = [TableColumn(IMPLEMENTATION, IMPLEMENTATION, is_text=True)]
+    columns += [TableColumn(str(index), _summary_heading(cell, across)) for index, cell in enumerate(cells)]
+    title = f"summary: {cells[0].spec.op} over {', '.join(across).replace('_', '-') or 'equal cells'}"
     facts, notes = ([common] if common else []), ["time, ratio to the baseline"]
     return Table(title, facts, columns, lines, notes=notes, records=partial(result_records, cells))
 
@@ -305,7 +274,7 @@ def _summary_heading(cell: Cell, across: Sequence[str]) -> str:
     """The axis' value; cells that differ in several words at once are better known by their preset."""
     words = cell_words(cell)
     preset = preset_name(cell.spec) if len(across) > 1 else ""
-    return preset or ", ".join(f"{_flag(name)} {words.get(name, '-')}" for name in across)
+    return preset or ", ".join(f"{name.replace('_', '-')} {words.get(name, '-')}" for name in across)
 
 
 def _summary_text(row: Row | None) -> str:

@@ -7,13 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from profkit.capture.output_files import write_atomically
 from profkit.measurement.result import finite_numbers
 from profkit.measurement.tuner.search import SCREENING, STAGES, Trial, TuningOutcome, TuningTask
-from profkit.rendering.atomic_write import write_atomically
+from profkit.ops.keys import parts_of
 from profkit.rendering.names import spec_text
-from profkit.rendering.quantities import ratio_interval_text, time_text
+from profkit.rendering.quantities import plural, ratio_interval_text, time_text
 from profkit.rendering.tables.json_file import render_json
-from profkit.rendering.tables.table import Column, Item, Items, Line, Table
+from profkit.rendering.tables.table import Item, Items, Line, Table, columns_of
 
 SCHEMA = "profkit.tuning/1"
 
@@ -25,14 +26,11 @@ def outcome_table(outcome: TuningOutcome) -> Table:
     finalists = [trial.tuning for trial in late]
     others = [trial for trial in outcome.trials if trial.stage == SCREENING and trial.tuning not in finalists]
     shown = [*late, *_without_repeats(others)]
-    measured = sorted((trial for trial in shown if trial.row.status == "ok"), key=_rank)
-    columns = (
-        Column("sizes", "sizes", is_text=True),
-        Column("stage", "stage", is_text=True),
-        Column("time", "time"),
-        Column("ratio", "default / this"),
-        Column("verdict", "", is_text=True),
-    )
+    # The last stage first, in each the fastest first.
+    measured = [trial for trial in shown if trial.row.status == "ok"]
+    measured.sort(key=lambda trial: (-STAGES.index(trial.stage), -(trial.row.ratio or 0.0)))
+    names, texts = ("sizes", "stage", "time", "ratio", "verdict"), ("sizes", "stage", "verdict")
+    columns = columns_of(names, texts, ratio="default / this", verdict="")
     lines = [
         Line(
             (
@@ -40,14 +38,15 @@ def outcome_table(outcome: TuningOutcome) -> Table:
                 trial.stage,
                 time_text(trial.row.median_ns),
                 ratio_interval_text(trial.row.ratio, trial.row.ratio_low, trial.row.ratio_high),
-                _mark(trial, outcome),
+                "chosen" if trial.row is outcome.row_of(outcome.chosen) else trial.row.verdict,
             ),
             trial.row.verdict,
         )
         for trial in measured
     ]
     failed = [Item(trial.sizes, trial.row.status, trial.row.reason) for trial in shown if trial.row.status != "ok"]
-    return Table(_title(task), _facts(task), columns, lines, failed, [_conclusion(outcome)])
+    conclusion = f"chosen: {outcome.chosen_sizes}, {outcome.reason}" if outcome.chosen else outcome.reason
+    return Table(_title(task), _facts(task), columns, lines, failed, [conclusion])
 
 
 def task_items(task: TuningTask) -> Items:
@@ -61,12 +60,12 @@ def task_items(task: TuningTask) -> Items:
 
 
 def task_title(task: TuningTask) -> str:
-    """One line that names a task."""
     return f"{_title(task)}; {_facts(task)[0]}"
 
 
-def _record(outcomes: Sequence[TuningOutcome], environment: Mapping[str, Any]) -> dict[str, Any]:
-    return {
+def write_tuning(outcomes: Sequence[TuningOutcome], environment: Mapping[str, Any], path: str | Path) -> None:
+    """Write the JSON file whole or not at all."""
+    record = {
         "schema": SCHEMA,
         "environment": environment,
         "outcomes": [
@@ -84,25 +83,12 @@ def _record(outcomes: Sequence[TuningOutcome], environment: Mapping[str, Any]) -
             for outcome in outcomes
         ],
     }
-
-
-def write_tuning(outcomes: Sequence[TuningOutcome], environment: Mapping[str, Any], path: str | Path) -> None:
-    """Write the JSON file whole or not at all."""
-    write_atomically(path, render_json(finite_numbers(_record(outcomes, environment))))
+    write_atomically(path, render_json(finite_numbers(record)))
 
 
 def _without_repeats(trials: Sequence[Trial]) -> list[Trial]:
     """The default takes part in every heat; it is shown once."""
     return [trial for i, trial in enumerate(trials) if trial.tuning not in [other.tuning for other in trials[i + 1 :]]]
-
-
-def _rank(trial: Trial) -> tuple[int, float]:
-    """The last stage first, in each the fastest first."""
-    return -STAGES.index(trial.stage), -(trial.row.ratio or 0.0)
-
-
-def _mark(trial: Trial, outcome: TuningOutcome) -> str:
-    return "chosen" if trial.row is outcome.row_of(outcome.chosen) else trial.row.verdict
 
 
 def _title(task: TuningTask) -> str:
@@ -111,12 +97,6 @@ def _title(task: TuningTask) -> str:
 
 def _facts(task: TuningTask) -> tuple[str, ...]:
     default = task.default_sizes
-    if task.key.split("/")[2] != "cpu":
+    if parts_of(task.key).device != "cpu":
         return (f"default {default}",)
-    return (f"{task.threads} thread{'' if task.threads == 1 else 's'}; default {default}",)
-
-
-def _conclusion(outcome: TuningOutcome) -> str:
-    if not outcome.chosen:
-        return outcome.reason
-    return f"chosen: {outcome.chosen_sizes}, {outcome.reason}"
+    return (f"{plural(task.threads, 'thread')}; default {default}",)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, fields
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,19 +18,13 @@ from profkit.capture.run import Run
 from profkit.capture.schema import (
     NONE,
     STRINGS,
-    ActivityKind,
-    AllocationCall,
     Capture,
     ColumnTable,
-    CopyDirection,
     Device,
-    Level,
-    MemoryKind,
     PayloadType,
     Process,
     RangeKind,
     Ranges,
-    Source,
 )
 from profkit.capture.schema import TABLES as SCHEMA
 from profkit.rendering.operators import operator_columns
@@ -47,19 +40,6 @@ TABLES = (
 RUN_TABLES = ("run", "baseline", "step_times")
 """Further tables of a network's run."""
 
-_WORDS: Mapping[tuple[str, str], type[IntEnum]] = {
-    ("ranges", "kind"): RangeKind,
-    ("ranges", "source"): Source,
-    ("ranges", "level"): Level,
-    ("ranges", "payload_type"): PayloadType,
-    ("allocations", "call"): AllocationCall,
-    ("activities", "kind"): ActivityKind,
-    ("activities", "direction"): CopyDirection,
-    ("activities", "source_kind"): MemoryKind,
-    ("activities", "target_kind"): MemoryKind,
-    ("memory_events", "kind"): MemoryKind,
-}
-"""Columns of numbers that have names."""
 _ALWAYS_KNOWN = ("start_ns", "end_ns", "time_ns")
 _ROW_NAMES = {"threads": "thread", "steps": "step"}
 _SQL_TYPES = {
@@ -83,7 +63,7 @@ _NO_PAYLOADS = ("null::bigint as payload_integer", "null::double as payload")
 _SPECIAL = {
     ("ranges", "colour"): "case when {raw} <> 0 then printf('#%08x', {raw}) end as colour",
     ("calls", "is_driver"): "nullif({raw}, -1) = 1 as is_driver",
-    ("memory_events", "bytes"): "{raw} as bytes",  # negative ones are given back
+    ("memory_events", "bytes"): "{raw} as bytes",  # negative ones are freed
     ("memory_events", "pool"): "nullif(nullif({raw}, 0), -1) as pool",
 }
 """Columns that are shown in another form."""
@@ -115,7 +95,9 @@ def open_database(capture: Capture, writable_folder: str = "", run: Run | None =
     _add_capture(database, capture)
     for table in SCHEMA:
         rows: ColumnTable = getattr(capture, table)
-        further = {**_payloads(capture.ranges), **_operators(capture)} if table == "ranges" else {}
+        further = _payloads(capture.ranges) if table == "ranges" else {}
+        if table == "ranges" and len(capture.steps):
+            further["operator_kind"], further["wall_ns"] = operator_columns(capture)
         number = np.arange(len(rows), dtype=np.int32)
         database.register(f"{table}_columns", {"row": number, **rows.columns(), **further})
     name, process = (_raw(capture.threads, column) for column in ("name", "process"))
@@ -124,7 +106,7 @@ def open_database(capture: Capture, writable_folder: str = "", run: Run | None =
         f" from threads_columns t left join strings s on s.id = {name} left join processes p on p.process = {process}"
     )
     for table in SCHEMA:
-        database.execute(_View(table, capture).sql())
+        database.execute(_SqlView(table, capture).sql())
     database.execute(_COPIES)
     if run is not None:
         _add_run(database, run)
@@ -135,7 +117,7 @@ def open_database(capture: Capture, writable_folder: str = "", run: Run | None =
 # --- Tables of the schema ---
 
 
-class _View:
+class _SqlView:
     """The SQL of a view, as it grows."""
 
     def __init__(self, name: str, capture: Capture) -> None:
@@ -166,9 +148,9 @@ class _View:
             if self._table.has(name):
                 self._joins.append(f"strings s_{name} on s_{name}.id = {raw}")
             self._shown.append(f"{self._text(name)} as {shown}")
-        elif place in _WORDS:
-            words = {member.value: member.name.lower() for member in _WORDS[place]}
-            number = raw if _WORDS[place] is RangeKind else f"nullif({raw}, {item.metadata['absent']})"
+        elif kinds := item.metadata["kinds"]:
+            words = {member.value: member.name.lower() for member in kinds}
+            number = raw if kinds is RangeKind else f"nullif({raw}, {item.metadata['absent']})"
             self._shown.append(f"{_words(number, words)} as {name}")
         elif item.metadata["absent"].dtype.kind == "i" and name not in _ALWAYS_KNOWN:
             self._shown.append(f"nullif({raw}, {NONE}) as {name}")
@@ -217,7 +199,6 @@ def _raw(table: ColumnTable, name: str, alias: str = "t") -> str:
 
 
 def _words(raw: str, words: Mapping[int, str]) -> str:
-    """SQL that turns numbers into words."""
     cases = " ".join(f"when {number} then '{word}'" for number, word in words.items())
     return f"case {raw} {cases} else {raw}::varchar end"
 
@@ -237,11 +218,6 @@ def _payloads(ranges: Ranges) -> dict[str, np.ndarray[Any, Any]]:
     number[kind == PayloadType.FLOAT64] = bits.view(np.float64)[kind == PayloadType.FLOAT64]
     number[kind == PayloadType.FLOAT32] = low.view(np.float32)[kind == PayloadType.FLOAT32]
     return {"payload_integer": integer, "payload_number": number}
-
-
-def _operators(capture: Capture) -> dict[str, np.ndarray[Any, Any]]:
-    """What operators of steps are, and their shares."""
-    return dict(zip(("operator_kind", "wall_ns"), operator_columns(capture))) if len(capture.steps) else {}
 
 
 # --- Records ---
@@ -276,13 +252,19 @@ def _add_capture(database: duckdb.DuckDBPyConnection, capture: Capture) -> None:
 
 
 def _add_run(database: duckdb.DuckDBPyConnection, run: Run) -> None:
-    tables = ("captures", "baseline", "step_ns", "recorded_step_ns")
+    tables = ("captures", "baseline", "step_ns", "recorded_step_ns", "processes")
     add_table(database, "run", _types(Run, *tables), [_values(run, *tables)])
     rows = [tuple(row.get(name) for name in _BASELINE) for row in run.baseline]
     add_table(database, "baseline", _BASELINE, rows)
-    samples = {"unrecorded": run.step_ns, **run.recorded_step_ns}
-    times = [(name, number, value) for name, values in samples.items() for number, value in enumerate(values)]
-    add_table(database, "step_times", {"pass": "varchar", "sample": "integer", "duration_ns": "bigint"}, times)
+    types = {"pass": "varchar", "process": "integer", "sample": "integer", "duration_ns": "bigint"}
+    samples = {"unrecorded": run.process_steps(), **run.process_recorded()}
+    times = [
+        (name, process, number, value)
+        for name, processes in samples.items()
+        for process, values in enumerate(processes)
+        for number, value in enumerate(values)
+    ]
+    add_table(database, "step_times", types, times)
 
 
 def _types(kind: type[Any], *left_out: str) -> dict[str, str]:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profkit.errors import ProfkitError, UnavailableError, UsageError
-from profkit.rendering.atomic_write import atomic_write, is_stream
+from profkit.capture.checked_json import whole_text
+from profkit.capture.output_files import is_stream, open_output
+from profkit.errors import ProfkitError, UnavailableError, UsageError, first_line
 
 if TYPE_CHECKING:
     import duckdb
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """An empty database in memory."""
     require_duckdb()
     import duckdb
 
@@ -44,7 +45,9 @@ def add_table(
     listed = ", ".join(f"{quoted(column)} {kind}" for column, kind in columns.items())
     database.execute(f"create table {name} ({listed})")
     if rows:
-        database.executemany(f"insert into {name} values ({', '.join('?' * len(columns))})", rows)
+        # Names of files may hold bytes that are not text.
+        whole = [tuple(whole_text(value) if isinstance(value, str) else value for value in row) for row in rows]
+        database.executemany(f"insert into {name} values ({', '.join('?' * len(columns))})", whole)
 
 
 def quoted(name: str) -> str:
@@ -53,45 +56,47 @@ def quoted(name: str) -> str:
 
 
 def schema_of(database: duckdb.DuckDBPyConnection, table: str) -> list[tuple[str, str]]:
-    """Names and types of a table's columns."""
     described = database.execute(f"describe {table}").fetchall()
     return [(str(row[0]), str(row[1]).lower()) for row in described]
 
 
-def write_tables(
-    open_database: Callable[[str], duckdb.DuckDBPyConnection], tables: Sequence[str], folder: str | os.PathLike[str]
-) -> list[str]:
-    """Every table as `<folder>/<table>.parquet`, made whole before it replaces one that is there; gives the paths.
-
-    `open_database` gets the folder in which the database may write.
-    """
-    target = Path(folder)
-    try:
-        target.mkdir(exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write into {target}: {error.strerror or error}") from None
-    with scratch_folder(target) as scratch:
-        database = open_database(scratch)
-        for table in tables:
-            copy_to(database, f"select * from {table}", Path(scratch) / f"{table}.parquet", "format parquet")
-        for table in tables:
-            os.replace(Path(scratch) / f"{table}.parquet", target / f"{table}.parquet")
-    return [str(target / f"{table}.parquet") for table in tables]
-
-
 def copy_to(database: duckdb.DuckDBPyConnection, query: str, path: Path, options: str) -> None:
-    """The answer of a query as a file."""
-    import duckdb
-
-    quoted = str(path).replace("'", "''")
-    try:
-        database.execute(f"copy ({query}\n) to '{quoted}' ({options})")
-    except (duckdb.IOException, OSError) as error:
-        raise ProfkitError(f"could not write {path.name}: {error}") from error
+    escaped = str(path).replace("'", "''")
+    database.execute(f"copy ({query}\n) to '{escaped}' ({options})")
 
 
 @contextmanager
-def scratch_folder(beside: Path) -> Iterator[str]:
+def failures_named(target: str | Path) -> Iterator[None]:
+    """What cannot be written in the block as a ProfkitError of the target: its unfinished form has another name."""
+    import duckdb
+
+    try:
+        yield
+    except (duckdb.IOException, OSError) as error:
+        raise ProfkitError(f"could not write {target}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """The system's; DuckDB's message has its number in the middle of other text."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    number = re.search(r'"errno":"(\d+)"', str(error))
+    return os.strerror(int(number[1])) if number else first_line(error)
+
+
+@contextmanager
+def sql_errors_as_usage() -> Iterator[None]:
+    """DuckDB's errors as UsageErrors: the query is wrong."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        raise UsageError(str(error)) from None
+
+
+@contextmanager
+def folder_beside(beside: Path) -> Iterator[str]:
     """A folder for unfinished files on the same disk, gone afterwards."""
     try:
         name = tempfile.mkdtemp(prefix=".profkit-", dir=beside)
@@ -114,7 +119,7 @@ def put_in_place(finished: Path, target: str) -> None:
         if not is_stream(target):
             os.replace(finished, os.path.realpath(target))
             return
-        with finished.open("rb") as source, atomic_write(target) as stream:
+        with finished.open("rb") as source, open_output(target) as stream:
             shutil.copyfileobj(source, stream)
     except OSError as error:
         raise ProfkitError(f"could not write {target}: {error.strerror or error}") from error

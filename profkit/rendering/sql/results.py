@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from profkit.measurement.result import Result, Row
-from profkit.rendering.results.records import flat_record
+from profkit.rendering.results.columns import flat_record
 from profkit.rendering.sql.database import add_table, connect, lock, quoted
 
 if TYPE_CHECKING:
@@ -18,31 +18,21 @@ if TYPE_CHECKING:
 RESULT_TABLES = ("rows", "samples", "warmups", "cells", "environment", "result")
 _LISTS = ("samples_ns", "sample_rounds", "warmup_ns", "throttled_samples")
 """Lists of a row: tables of their own."""
+_JSON = ("dropped", "machine", "policy")
 _CELLS = {
     "cell": "integer",
     "op": "varchar",
     "spec": "varchar",
     "threads": "integer",
-    "cache": "varchar",
-    "output": "varchar",
-    "baseline": "varchar",
-    "bound": "varchar",
-    "bound_ns": "double",
-    "flops_per_s": "double",
-    "bytes_per_s": "double",
-    "seconds": "double",
-    "left_out": "varchar[]",
-    "notes": "varchar[]",
+    **dict.fromkeys(("cache", "output", "baseline", "bound"), "varchar"),
+    **dict.fromkeys(("bound_ns", "flops_per_s", "bytes_per_s", "seconds"), "double"),
+    **dict.fromkeys(("left_out", "notes"), "varchar[]"),
     "rounds": "integer",
     "run_starts": "integer[]",
     "is_too_busy": "boolean",
     "floor": "double",
-    "floor_from": "varchar",
-    "dropped": "varchar",
-    "machine": "varchar",
-    "policy": "varchar",
+    **dict.fromkeys(("floor_from", *_JSON), "varchar"),
 }
-_JSON = ("dropped", "machine", "policy")
 _TYPES = {bool: "boolean", int: "bigint", float: "double"}
 
 
@@ -70,32 +60,33 @@ def _add_rows(database: duckdb.DuckDBPyConnection, result: Result) -> None:
     names = dict.fromkeys(name for record in records for name in record if name not in _LISTS)
     columns = {name: _type_of(name, [record.get(name) for record in records]) for name in names}
     columns = {"cell": "integer", "key": "varchar"} | columns | {"cell": "integer"}
-    rows = [tuple(_plain(record.get(name), kind) for name, kind in columns.items()) for record in records]
+    for record in records:
+        for name, value in record.items():
+            if value is not None and columns.get(name) == "varchar" and not isinstance(value, str):
+                record[name] = json.dumps(value, ensure_ascii=False)
+    rows = [tuple(map(record.get, columns)) for record in records]
     add_table(database, "rows", columns, rows)
 
 
 def _type_of(name: str, values: Sequence[Any]) -> str:
     """By the field of a Row where it is one: a column of nulls has a type, too."""
-    told = str(Row.__annotations__.get(name, ""))
-    if told:
-        return "double" if "float" in told else "bigint" if "int" in told else "varchar"
+    annotation = str(Row.__annotations__.get(name, ""))
+    if annotation.startswith(("list", "dict")):
+        return "varchar"
+    if annotation:
+        return "double" if "float" in annotation else "bigint" if "int" in annotation else "varchar"
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int, float}:
         return "double"
     return _TYPES.get(kinds.pop(), "varchar") if len(kinds) == 1 else "varchar"
 
 
-def _plain(value: Any, kind: str) -> Any:
-    if value is None or kind != "varchar" or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
-
-
 def _add_times(database: duckdb.DuckDBPyConnection, result: Result) -> None:
     rows = [(number, row) for number, cell in enumerate(result.cells) for row in cell.rows]
     samples = [
-        (number, row.key, place, turn, time, place in row.throttled_samples)
+        (number, row.key, place, turn, time, place in throttled)
         for number, row in rows
+        for throttled in [set(row.throttled_samples)]
         for place, (turn, time) in enumerate(zip(row.sample_rounds, row.samples_ns))
     ]
     keys = {"cell": "integer", "key": "varchar"}
@@ -124,14 +115,13 @@ def _add_cells(database: duckdb.DuckDBPyConnection, result: Result) -> None:
     for number, cell in enumerate(result.cells):
         values = {name: getattr(cell, name) for name in own} | {name: cell.peaks.get(name) for name in cell.peaks}
         values |= {"cell": number, "op": cell.spec.op, "spec": json.dumps(cell.spec.to_dict(), ensure_ascii=False)}
-        for name in _JSON:
-            values[name] = json.dumps(getattr(cell, name), ensure_ascii=False) if getattr(cell, name) else None
+        values |= {name: json.dumps(value, ensure_ascii=False) for name in _JSON if (value := getattr(cell, name))}
         rows.append(tuple(values.get(name) for name in _CELLS))
     add_table(database, "cells", _CELLS, rows)
 
 
 def _facts(value: Any, name: str = "") -> Iterator[tuple[str, str | None]]:
-    """What the fingerprint tells, one fact a line: `packages.torch`; lists as JSON."""
+    """The fingerprint, one fact a line: `packages.torch`; lists as JSON."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _facts(item, f"{name}.{key}" if name else str(key))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 
 from profkit.rendering.quantities import percent_text, ratio_text, time_text
 from profkit.rendering.studies.sentences import ONCE, busy_sentences, points_text
@@ -11,7 +12,7 @@ from profkit.studies.opportunities import Opportunity, opportunities
 from profkit.studies.summary import Summary
 
 CHEAP_POINTS = 3.0
-"""So many points of precision are called a small price."""
+"""Up to this number of points of precision is called a small price."""
 SAME_POINTS = 1.0
 """Below, variants are called equally precise."""
 REMAINDER_PERCENT = 10.0
@@ -43,11 +44,9 @@ def optimise_sentence(each: Opportunity) -> str:
     if each.bound_ns is not None:
         text += f"; {_bound_text(each)}"
     if each.is_worth_it and each.saving_ns is not None:
-        left = each.step_ns - each.saving_ns
+        then, now = time_text(each.step_ns - each.saving_ns), time_text(each.step_ns)
         fall = f"{100 * each.saving_ns / each.step_ns:.0f} % less"
-        text += (
-            f": with these kernels the step would take {time_text(left)} instead of {time_text(each.step_ns)}, {fall}"
-        )
+        text += f": with these kernels the step would take {then} instead of {now}, {fall}"
     elif each.saving_ns is not None:
         text += f": {_no_gain(each)}"
     parts = _parts(each)
@@ -86,12 +85,8 @@ def _parts(each: Opportunity) -> str:
         "passes in the framework's own code": each.dispatch_ns,
         "is lost to waiting threads": each.threading_loss_ns,
     }
-    counting = [
-        f"{percent_text(100 * ns / each.time_ns)} {what}"
-        for what, ns in named.items()
-        if ns and ns > 0.05 * each.time_ns
-    ]
-    return ", ".join(counting)
+    counting = {what: ns for what, ns in named.items() if ns and ns > 0.05 * each.time_ns}
+    return ", ".join(f"{percent_text(100 * ns / each.time_ns)} {what}" for what, ns in counting.items())
 
 
 def _dominance(summary: Summary) -> list[str]:
@@ -162,22 +157,20 @@ def _variants(summary: Summary) -> list[str]:
     if summary.is_synthetic and len(costs) > 1 and all(abs(cost.points) <= SAME_POINTS for cost in costs.values()):
         sentences.append(
             "All variants learn the synthetic images equally well: what one costs in precision shows on real data only "
-            "(--data FOLDER)."
+            "(--data PATH)."
         )
     return sentences
 
 
 def _shared_ratios(summary: Summary) -> dict[str, list[float]]:
     """Step ratios by variant in the frameworks that have measured all of these: medians of others do not compare."""
-    every = findings.savings(summary)
-    names = dict.fromkeys(each.variant for each in every)
-    measured = [{each.framework for each in every if each.variant == name} for name in names]
-    shared = set.intersection(*measured) if measured else set()
+    ratios: dict[str, dict[str, float]] = {}
+    for each in findings.savings(summary):
+        ratios.setdefault(each.variant, {})[each.framework] = each.step_ratio
+    shared = set.intersection(*map(set, ratios.values())) if ratios else set()
     if not shared:
         return {}
-    return {
-        name: [each.step_ratio for each in every if each.variant == name and each.framework in shared] for name in names
-    }
+    return {name: [ratio for key, ratio in own.items() if key in shared] for name, own in ratios.items()}
 
 
 def _published(summary: Summary) -> list[str]:
@@ -187,13 +180,11 @@ def _published(summary: Summary) -> list[str]:
         mine = [each for each in every if each.quantity == quantity]
         if not mine:
             continue
-        agreeing, open_ = (
-            sum(each.verdict == verdict for each in mine) for verdict in (findings.AGREES, findings.NOT_RESOLVED)
-        )
+        counts = Counter(each.verdict for each in mine)
         differing = [each for each in mine if each.verdict == findings.DIFFERS]
         text = (
-            f"Published ratios of {summary.focus} {quantity} to the base: {agreeing} of {len(mine)} agree within "
-            f"{100 * (findings.AGREES_WITHIN - 1):.0f} %, {open_} are not resolved"
+            f"Published ratios of {summary.focus} {quantity} to the base: {counts[findings.AGREES]} of {len(mine)} "
+            f"agree within {100 * (findings.AGREES_WITHIN - 1):.0f} %, {counts[findings.NOT_RESOLVED]} are not resolved"
         )
         if differing:
             nearer = sum(each.is_ours_closer for each in differing)

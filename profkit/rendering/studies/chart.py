@@ -36,15 +36,12 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture under a title that says quantity and unit."""
-
     title: str
     series: Sequence[Series]
     is_log: bool = False
 
     @property
     def has_values(self) -> bool:
-        """Whether anything can be drawn."""
         return any(
             value is not None and (value > 0 or not self.is_log) for each in self.series for value in each.values
         )
@@ -64,13 +61,10 @@ def study_chart(summary: Summary) -> Chart:
     """Time, memory and precision over the variants, the published figures beside ours."""
     focus, names = summary.focus, [facts.name for facts in summary.variants]
     colours = {runner.key: COLOURS[place % len(COLOURS)] for place, runner in enumerate(summary.study.runners)}
-    frameworks = summary.frameworks()
+    rows = {key: [summary.row(variant, key) for variant in names] for key in summary.frameworks()}
 
     def ours(value: Callable[[VariantRow], float | None]) -> list[Series]:
-        rows = {name: [summary.row(variant, name) for variant in names] for name in frameworks}
-        return [
-            Series(name, [value(row) if row else None for row in rows[name]], colours[name]) for name in frameworks
-        ]  # fmt: skip
+        return [Series(key, [value(row) if row else None for row in own], colours[key]) for key, own in rows.items()]
 
     def published(value: Callable[[Figures], float | None], base: bool) -> list[Series]:
         figures = [facts.published for facts in summary.variants]
@@ -112,12 +106,10 @@ def study_chart(summary: Summary) -> Chart:
 
 
 def can_draw() -> bool:
-    """Whether matplotlib is there."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 def render_chart(chart: Chart, file_format: str) -> bytes:
-    """The whole chart, as `png` or `svg`."""
     from matplotlib import rc_context
 
     with rc_context(_SVG):

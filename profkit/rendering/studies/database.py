@@ -4,68 +4,42 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from profkit.errors import ProfkitError
-from profkit.rendering.sql.database import add_table, put_in_place, scratch_folder
+from profkit.rendering.sql.database import add_table, folder_beside, put_in_place
 from profkit.rendering.tables import csv_file
+from profkit.studies.declaration import Figures
 from profkit.studies.plan import MEASURE
 from profkit.studies.results import Results
 from profkit.studies.summary import Summary
 
 INSTALL = 'results.duckdb needs DuckDB; type: pip install "profkit[query]"'
 Rows = Sequence[Mapping[str, Any]]
-_CELLS = {
-    "variant": "varchar",
-    "framework": "varchar",
-    "repetition": "integer",
-    "status": "varchar",
-    "reason": "varchar",
-    "step_ns": "double",
-    "wall_ns": "double",
-    "operators_ns": "double",
-    "dispatch_ns": "double",
-    "framework_ns": "double",
-    "idle_ns": "double",
-    "peak_bytes": "double",
-    "unrecorded_ratio": "double",
-    "load": "double",
-}
-_OPERATORS = {
-    "variant": "varchar",
-    "framework": "varchar",
-    "repetition": "integer",
-    "by": "varchar",
-    "name": "varchar",
-    "calls": "double",
-    "own_ns": "double",
-    "requested_bytes": "double",
-    "temporary_bytes": "double",
-    "flops": "double",
-}
-_VARIANTS = {
-    "variant": "varchar",
-    "parameters": "bigint",
-    "multiply_adds": "bigint",
-    "flops": "bigint",
-    "focus_flops": "bigint",
-    "focus_output_bytes": "bigint",
-    "learned_steps": "integer",
-    "precision_percent": "double",
-    "published_focus_ms": "double",
-    "published_focus_percent": "double",
-    "published_focus_bytes": "double",
-    "published_total_ms": "double",
-    "published_precision_percent": "double",
-}
+_OF_A_CELL = {"variant": "varchar", "framework": "varchar", "repetition": "integer"}
+_TIMES = ("step_ns", "wall_ns", "operators_ns", "dispatch_ns", "framework_ns", "idle_ns")
+_CELLS = _OF_A_CELL | {"status": "varchar", "reason": "varchar"}
+_CELLS |= dict.fromkeys((*_TIMES, "peak_bytes", "unrecorded_ratio", "load"), "double")
+_OPERATORS = _OF_A_CELL | {"by": "varchar", "name": "varchar"}
+_OPERATORS |= dict.fromkeys(("calls", "own_ns", "requested_bytes", "temporary_bytes", "flops"), "double")
+_BY_FORMULA = ("parameters", "multiply_adds", "flops", "focus_flops", "focus_output_bytes")
+_PUBLISHED = [f"published_{item.name}" for item in fields(Figures)]
+_VARIANTS = {"variant": "varchar"} | dict.fromkeys(_BY_FORMULA, "bigint") | {"learned_steps": "integer"}
+_VARIANTS |= dict.fromkeys(("precision_percent", *_PUBLISHED), "double")
 TABLES: Mapping[str, Mapping[str, str]] = {"cells": _CELLS, "operators": _OPERATORS, "variants": _VARIANTS}
 
 
 def table_rows(results: Results, summary: Summary) -> dict[str, Rows]:
     """Every table's rows; a field that a row lacks is not known."""
-    return {"cells": _cells(results), "operators": _operators(results), "variants": _variants(summary)}
+    operators = [
+        {"variant": cell.variant, "framework": cell.framework, "repetition": cell.repetition, "by": by, **asdict(row)}
+        for cell in results.numbers
+        for by, rows in (("kind", cell.kinds), ("type", cell.types))
+        for row in rows
+    ]
+    return {"cells": _cells(results), "operators": operators, "variants": _variants(summary)}
 
 
 def render_csv(table: str, rows: Rows) -> str:
@@ -75,15 +49,13 @@ def render_csv(table: str, rows: Rows) -> str:
 
 
 def can_write_database() -> bool:
-    """Whether DuckDB is there."""
     return importlib.util.find_spec("duckdb") is not None
 
 
 def write_database(path: Path, tables: Mapping[str, Rows]) -> None:
-    """Write the file whole or not at all."""
     import duckdb
 
-    with scratch_folder(path.parent) as scratch:
+    with folder_beside(path.parent) as scratch:
         unfinished = Path(scratch) / path.name
         try:
             with duckdb.connect(str(unfinished)) as database:
@@ -106,15 +78,6 @@ def _cells(results: Results) -> Rows:
         for cell in results.numbers
     ]
     return [*measured, *(asdict(failure) for failure in results.failures if failure.kind == MEASURE)]
-
-
-def _operators(results: Results) -> Rows:
-    return [
-        {"variant": cell.variant, "framework": cell.framework, "repetition": cell.repetition, "by": by, **asdict(row)}
-        for cell in results.numbers
-        for by, rows in (("kind", cell.kinds), ("type", cell.types))
-        for row in rows
-    ]
 
 
 def _variants(summary: Summary) -> Rows:

@@ -7,12 +7,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from profkit.attribution.aggregation import mean_of_steps
 from profkit.attribution.gaps import layer_gaps
 from profkit.attribution.passes import run_usage
-from profkit.attribution.tables import mean_of_steps
+from profkit.capture.output_files import open_output, write_atomically
 from profkit.capture.run import Run
 from profkit.errors import ProfkitError
-from profkit.rendering.atomic_write import atomic_write, write_atomically
 from profkit.rendering.studies import database as study_database
 from profkit.rendering.studies.answers import short_answers
 from profkit.rendering.studies.chart import INSTALL as PLOT_INSTALL
@@ -52,7 +52,7 @@ def write_study(folder: ResultsFolder, cells: Sequence[StudyCell], results: Resu
     if can_draw():
         drawn = {name: render_chart(chart, name) for name in ("png", "svg")}
         for name, data in drawn.items():
-            with atomic_write(path / f"plot.{name}") as stream:
+            with open_output(path / f"plot.{name}") as stream:
                 stream.write(data)
         picture = Picture("plot.png", chart.title, drawn["svg"].decode())
     else:
@@ -65,7 +65,6 @@ def write_study(folder: ResultsFolder, cells: Sequence[StudyCell], results: Resu
 
 
 def render_summary(summary: Summary) -> str:
-    """Every number of the report as JSON."""
     study = summary.study
     content: dict[str, Any] = {
         "schema": SCHEMA,

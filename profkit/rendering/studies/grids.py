@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from profkit.rendering.quantities import ABSENT, percent_text, rate_text, ratio_text, time_text
-from profkit.rendering.tables.table import Column, Line, Table
+from profkit.rendering.tables.table import Line, Table, TableColumn
 from profkit.studies.declaration import Figures
 from profkit.studies.findings import part, published_ratio
 from profkit.studies.numbers import OperatorRow
@@ -18,7 +18,7 @@ SHOWN_PERCENT = 0.1
 
 def _grid(headings: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> Table:
     """The first `texts` columns hold words, the others numbers."""
-    columns = [Column(text, text, is_text=place < texts) for place, text in enumerate(headings)]
+    columns = [TableColumn(text, text, is_text=place < texts) for place, text in enumerate(headings)]
     return Table(columns=columns, lines=[Line(tuple(row)) for row in rows])
 
 
@@ -31,7 +31,7 @@ def megabytes(value: float | None) -> str:
     return f"{value / 1e6:.2f} MB"
 
 
-def spread_text(spread: RepetitionRange | None) -> str:
+def ratio_range_text(spread: RepetitionRange | None) -> str:
     """A ratio with its range over repetitions."""
     if spread is None:
         return ABSENT
@@ -49,16 +49,14 @@ def summary_grid(summary: Summary, *, is_short: bool = False) -> Table:
         headings += [f"{focus} bytes", "peak", f"{focus} rate", "precision@1"]
     rows = []
     for facts in summary.variants:
-        for framework in summary.frameworks():
-            row = summary.row(facts.name, framework)
-            if row is not None:
-                rows.append([facts.name, framework, *_numbers(row, is_short), precision_text(facts)])
+        for row in summary.measured(facts.name):
+            rows.append([facts.name, row.framework, *_numbers(row, is_short), precision_text(facts)])
     return _grid(headings, rows, texts=2)
 
 
 def _numbers(row: VariantRow, is_short: bool) -> list[str]:
     ratios = [
-        ratio_text(spread.median if spread else None) if is_short else spread_text(spread)
+        ratio_text(spread.median if spread else None) if is_short else ratio_range_text(spread)
         for spread in (row.step_ratio, row.focus_ratio)
     ]
     texts = [
@@ -75,21 +73,25 @@ def _numbers(row: VariantRow, is_short: bool) -> list[str]:
 
 
 def precision_text(facts: VariantFacts) -> str:
-    """What a variant learned."""
     learned = facts.learned
     return f"{learned.precision_percent:.1f} %" if learned and learned.precision_percent is not None else ABSENT
 
 
 def kinds_grid(summary: Summary) -> Table:
     """The base by kind of operator, frameworks side by side; then the time in which no operator ran."""
-    rows = {name: row for name in summary.frameworks() if (row := summary.row(summary.study.base, name)) is not None}
+    rows = {row.framework: row for row in summary.measured(summary.study.base)}
     shares = summary.study.published.shares if summary.study.published else {}
     kinds = dict.fromkeys([*shares, *(kind.name for row in rows.values() for kind in row.kinds)])
     largest = {kind: max(_share(row, row.kind(kind)) for row in rows.values()) for kind in kinds}
     lines = [
-        [kind, *(_kind_text(row, row.kind(kind)) for row in rows.values()), *_published_share(shares, kind)]
+        [
+            kind,
+            *(_kind_text(row, row.kind(kind)) for row in rows.values()),
+            *([percent_text(shares.get(kind))] if shares else []),
+        ]
         for kind in sorted(kinds, key=lambda kind: -largest[kind])
-        if largest[kind] >= SHOWN_PERCENT or any(_bytes(row.kind(kind)) for row in rows.values())
+        if largest[kind] >= SHOWN_PERCENT
+        or any(own.requested_bytes for row in rows.values() if (own := row.kind(kind)) is not None)
     ]
     for name in dict.fromkeys(name for row in rows.values() for name in row.remainders):
         times = [time_text(row.remainders.get(name)) for row in rows.values()]
@@ -108,9 +110,9 @@ def time_ratio_grid(summary: Summary) -> Table:
                 facts.name,
                 ratio_text(published_ratio(facts, base, "focus_ms")),
                 ratio_text(part(facts.focus_flops, base.focus_flops)),
-                *(spread_text(row.focus_ratio if row else None) for row in rows),
+                *(ratio_range_text(row.focus_ratio if row else None) for row in rows),
                 ratio_text(published_ratio(facts, base, "total_ms")),
-                *(spread_text(row.step_ratio if row else None) for row in rows),
+                *(ratio_range_text(row.step_ratio if row else None) for row in rows),
             ]
         )
     focus = summary.focus
@@ -169,14 +171,12 @@ def opportunity_grid(summary: Summary) -> Table:
 def frameworks_grid(summary: Summary) -> Table:
     """Version, cost of recording and remarks of every framework."""
     lines = []
-    for name in summary.frameworks():
-        row = summary.row(summary.study.base, name)
-        if row is None:
-            continue
-        framework = name.split("/")[0]
+    for row in summary.measured(summary.study.base):
+        framework = row.framework.split("/")[0]
         version = next((row.versions[key] for key in ("version", framework, "profkit") if key in row.versions), ABSENT)
         cost = ", ".join(f"{each} {ratio_text(ratio)}" for each, ratio in row.recording.items()) or ABSENT
-        lines.append([name, version, cost, ratio_text(row.null), " ".join(_sentence(note) for note in row.notes)])
+        notes = " ".join(note if note.endswith(".") else f"{note}." for note in row.notes)
+        lines.append([row.framework, version, cost, ratio_text(row.null), notes])
     headings = ["framework", "version", "recorded / unrecorded", "unrecorded / unrecorded", "to be known"]
     return _grid(headings, lines, texts=5)
 
@@ -204,15 +204,3 @@ def _kind_text(row: VariantRow, kind: OperatorRow | None) -> str:
 
 def _share(row: VariantRow, kind: OperatorRow | None) -> float:
     return 100 * kind.own_ns / row.operators_ns if kind is not None and row.operators_ns else 0.0
-
-
-def _bytes(kind: OperatorRow | None) -> float:
-    return kind.requested_bytes or 0.0 if kind is not None else 0.0
-
-
-def _published_share(shares: object, kind: str) -> list[str]:
-    return [percent_text(shares.get(kind))] if isinstance(shares, dict) and shares else []
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith(".") else f"{text}."

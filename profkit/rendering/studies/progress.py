@@ -1,4 +1,4 @@
-"""How far a study is: a line per finished cell, and on a terminal one more that tells what runs now."""
+"""How far a study is: a line per finished cell, and on a terminal one more with what runs now."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ class CellLines:
             self._write(_CLEAR + visible(line)[: stream_width(self._stream) - 1])
 
     def close(self) -> None:
-        """Take the line away that tells what runs."""
         self._write(self._clear())
 
     def _clear(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from profkit.rendering.quantities import plural
 from profkit.rendering.studies import sentences
 from profkit.rendering.studies.answers import first_opportunities, optimise_sentence, short_answers
 from profkit.rendering.studies.grids import (
@@ -36,7 +37,6 @@ _GAP_NOTE = (
 
 
 def build_report(summary: Summary, picture: Picture | Paragraph | None = None) -> Document:
-    """The whole report."""
     study = summary.study
     blocks: list[Block] = [Heading(1, study.title)]
     blocks += [Paragraph(study.about)] if study.about else []
@@ -68,7 +68,7 @@ def _origin(summary: Summary) -> str:
     """What was run, in two sentences."""
     study = summary.study
     step = "training" if study.is_training else "inference"
-    times = "1 repetition" if study.repetitions == 1 else f"{study.repetitions} repetitions"
+    times = plural(study.repetitions, "repetition")
     form = f"{study.name}{' (quick form)' if study.is_quick else ''}"
     text = f"{form}: {len(study.variants)} variants, {study.steps} recorded steps of {step} per cell, {times}."
     return f"{text} Images: {summary.data}." if summary.data else text

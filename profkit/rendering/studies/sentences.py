@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from profkit.rendering.quantities import percent_text, ratio_text, time_text
-from profkit.rendering.studies.grids import megabytes, spread_text
+from profkit.rendering.studies.grids import megabytes, ratio_range_text
 from profkit.studies import findings
 from profkit.studies.findings import AGREES_WITHIN, Combination, PrecisionCost, PublishedComparison, Saving
 from profkit.studies.summary import Summary
@@ -66,7 +66,8 @@ def combination_sentences(summary: Summary) -> list[str]:
         mine = [each for each in every if each.variant == name]
         one, other = mine[0].parts
         shown = "; ".join(
-            f"{each.framework} {spread_text(each.measured)}, product {spread_text(each.product)}" for each in mine
+            f"{each.framework} {ratio_range_text(each.measured)}, product {ratio_range_text(each.product)}"
+            for each in mine
         )
         sentences.append(
             f"{one} and {other} together take this part of the base's step time, beside the product of both alone (in "
@@ -91,9 +92,10 @@ def comparison_sentences(summary: Summary) -> list[str]:
             if (chosen := [each for each in mine if each.verdict == verdict])
         ]
         parts += _reasons([each for each in mine if each.verdict == findings.DIFFERS])
+        found = "; ".join(parts)
         sentences.append(
             f"{variant}, {summary.focus} {quantity}: published {ratio_text(mine[0].published)} of the base, its {what} "
-            f"{ratio_text(mine[0].predicted)}. {_capital('; '.join(parts))}."
+            f"{ratio_text(mine[0].predicted)}. {found[:1].upper()}{found[1:]}."
         )
     return sentences
 
@@ -123,7 +125,7 @@ def open_sentences(summary: Summary) -> list[str]:
         )
     if more := [each for each in sizes if each.published / each.outputs - 1 > SAME_BYTES]:
         shown = ", ".join(f"{each.variant} {megabytes(each.published - each.outputs)}" for each in more)
-        sentences.append(f"Beyond its results, the published {summary.focus} asked for workspace: {shown}.")
+        sentences.append(f"Beyond its results, the published {summary.focus} allocated workspace: {shown}.")
     return [*sentences, *_recording_sentences(summary)]
 
 
@@ -131,10 +133,9 @@ def _recording_sentences(summary: Summary) -> list[str]:
     published = summary.study.published
     if published is None or published.recording_ratio is None:
         return []
-    rows = [row for name in summary.frameworks() if (row := summary.row(summary.study.base, name)) is not None]
     ours = [
         f"{row.framework} {ratio_text(max(row.recording.values()))} ({ratio_text(row.null)})"
-        for row in rows
+        for row in summary.measured(summary.study.base)
         if row.recording and row.null
     ]
     text = f"Its profiler made what it watched about {published.recording_ratio:g} times slower."
@@ -150,15 +151,13 @@ def machine_sentences(summary: Summary) -> list[str]:
         first = summary.environments[0]
         threads = f", {summary.threads} threads per framework" if summary.threads else ""
         sentences.append(f"Machine: {first.get('cpu', 'unknown')}{threads}; profkit {first.get('profkit', '?')}.")
-        changed = _changed_packages(summary)
-        sentences += (
-            [f"Versions changed between the runs that filled this folder: {', '.join(changed)}."] if changed else []
-        )
+        if changed := _changed_packages(summary):
+            sentences.append(f"Versions changed between the runs that filled this folder: {', '.join(changed)}.")
     return [*sentences, *busy_sentences(summary), _spread_sentence(summary)]
 
 
 def busy_sentences(summary: Summary) -> list[str]:
-    """Whether others used the machine meanwhile; nothing when nobody did."""
+    """Whether others used the machine meanwhile; nothing if not."""
     if not summary.is_busy:
         return []
     load = f"its load was up to {summary.highest_load:.1f} when a cell began"
@@ -191,30 +190,26 @@ def _changed_packages(summary: Summary) -> list[str]:
 
 
 def _combination_verdict(summary: Summary, every: Sequence[Combination]) -> str:
-    full, open_, short = (
-        [each for each in every if each.verdict == verdict]
-        for verdict in (findings.AGREES, findings.NOT_RESOLVED, findings.DIFFERS)
-    )
+    frameworks: dict[str, list[str]] = {}
+    for each in every:
+        frameworks.setdefault(each.verdict, []).append(each.framework)
     margin = f"{100 * (AGREES_WITHIN - 1):.0f} %"
     texts = []
-    if full:
-        texts.append(f"The two savings multiply, or do more, to within {margin}: {_frameworks(full)}.")
-    if open_:
-        texts.append(f"The repetitions differ too much to tell whether they multiply: {_frameworks(open_)}.")
-    if short:
-        texts.append(_short_sentence(summary, short, margin))
+    if full := frameworks.get(findings.AGREES):
+        texts.append(f"The two savings multiply, or do more, to within {margin}: {_listed(full)}.")
+    if unclear := frameworks.get(findings.NOT_RESOLVED):
+        texts.append(f"The repetitions differ too much to show whether they multiply: {_listed(unclear)}.")
+    if short := frameworks.get(findings.DIFFERS):
+        shares = ", ".join(
+            f"{each.framework} {percent_text(each.focus_percent)} ({percent_text(each.base_focus_percent)})"
+            for each in every
+            if each.framework in short
+        )
+        texts.append(
+            f"In {_listed(short)} both together take over {margin} more than the product: the second change saves less "
+            f"once the first is made; share of {summary.focus} in what is left (in the base): {shares}."
+        )
     return " ".join(texts)
-
-
-def _short_sentence(summary: Summary, short: Sequence[Combination], margin: str) -> str:
-    shares = ", ".join(
-        f"{each.framework} {percent_text(each.focus_percent)} ({percent_text(each.base_focus_percent)})"
-        for each in short
-    )
-    return (
-        f"In {_frameworks(short)} both together take over {margin} more than the product: the second change saves less "
-        f"once the first is made; share of {summary.focus} in what is left (in the base): {shares}."
-    )
 
 
 def _rate_sentence(summary: Summary, savings: Sequence[Saving]) -> str:
@@ -240,7 +235,7 @@ def _reason(each: PublishedComparison) -> str:
         if abs(each.ours / each.predicted - 1) <= SAME_BYTES:
             return f"{side}, just as its results"
         part = "larger" if each.ours > each.predicted else "smaller"
-        return f"{side} (beside its results it asks for workspace, here a {part} part than in the base)"
+        return f"{side} (besides its results it allocates workspace, here a {part} part than in the base)"
     if each.ours < each.published:
         if each.is_ours_closer:
             return "below, nearer to the arithmetic (the kernel keeps more of its rate than the published one)"
@@ -250,20 +245,12 @@ def _reason(each: PublishedComparison) -> str:
     return "above both (the kernel loses more of its rate than the published one)"
 
 
-def _frameworks(combinations: Sequence[Combination]) -> str:
-    return _listed([each.framework for each in combinations])
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _values(comparisons: Sequence[PublishedComparison]) -> str:
     return ", ".join(f"{each.framework} {ratio_text(each.ours)}" for each in comparisons)
 
 
-def _range(values: Sequence[float], whole: bool = False) -> str:
-    texts = [f"{value:.0f}" if whole else ratio_text(value) for value in (min(values), max(values))]
+def _range(values: Sequence[float]) -> str:
+    texts = [ratio_text(value) for value in (min(values), max(values))]
     return texts[0] if texts[0] == texts[1] else f"{texts[0]} to {texts[1]}"
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from profkit.rendering.tables.document import Document
 from profkit.rendering.terminal import LINES, visible
 
-_FORMULA = re.compile(r"[=+\-@\t\n\r]")
+_FORMULA = re.compile(r"[=+\-@\t\n\r\uff1d\uff0b\uff0d\uff20]")  # and the wide forms, which some take for the same
 _NUMBER = re.compile(r"[+-]?\d[\d.,]*(?:[eE][+-]?\d+)? ?%?")
 
 
@@ -46,7 +46,6 @@ def render_records(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def render_file(document: Document) -> str:
-    """The file as a whole."""
     return render_records(document.to_records())
 
 

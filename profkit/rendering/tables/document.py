@@ -1,4 +1,4 @@
-"""What is shown: blocks of a few kinds, tables first of all, printed, shown in a notebook or written to a file."""
+"""Documents: blocks of a few kinds, mainly tables, that are printed, shown in a notebook or written to a file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
+from profkit.capture.output_files import write_atomically
 from profkit.errors import UsageError
-from profkit.rendering.atomic_write import write_atomically
 from profkit.rendering.terminal import PLAIN_WIDTH, encodable, stream_width, takes_styles
 
 FORMATS = {".txt": "text", ".md": "markdown", ".html": "html", ".csv": "csv_file", ".json": "json_file"}
@@ -17,18 +17,16 @@ FORMATS = {".txt": "text", ".md": "markdown", ".html": "html", ".csv": "csv_file
 
 
 class Document:
-    """Blocks from top to bottom."""
-
     def __init__(self, *blocks: Document) -> None:
         self._blocks = blocks
 
     @property
     def blocks(self) -> Sequence[Document]:
-        """What it consists of; a block is a document of itself."""
+        """Its blocks; a block is a document of itself."""
         return self._blocks
 
     def text(self, width: int = PLAIN_WIDTH) -> str:
-        """Plain text, no line wider than asked."""
+        """Plain text, no line wider than `width`."""
         from profkit.rendering.tables.text import render_text
 
         return render_text(self.blocks, width)
@@ -37,7 +35,7 @@ class Document:
         return self.text()
 
     def print(self, stream: TextIO) -> None:
-        """To a stream, as wide as it is, in colours where it takes them."""
+        """To a stream, in its width, with colours where it supports them."""
         from profkit.rendering.tables.text import render_text
 
         if text := render_text(self.blocks, stream_width(stream), takes_styles(stream)):
@@ -65,15 +63,13 @@ class Document:
         return pandas.DataFrame(self.to_records())
 
     def write(self, path: str | Path) -> None:
-        """Write a file whole or not at all; its ending says the format."""
+        """Write a file atomically; its extension selects the format."""
         if (ending := Path(path).suffix) not in FORMATS:
-            raise UsageError(f"{path}: the name of a table's file ends in {', '.join(FORMATS)}")
+            raise UsageError(f"{path}: a table's file name must end in {', '.join(FORMATS)}")
         write_atomically(path, import_module(f"profkit.rendering.tables.{FORMATS[ending]}").render_file(self))
 
 
 class Block(Document):
-    """One block, which can be shown alone."""
-
     @property
     def blocks(self) -> Sequence[Document]:
         """Itself alone."""
@@ -102,8 +98,6 @@ class Paragraph(Block):
 
 @dataclass(frozen=True)
 class Bullets(Block):
-    """A list of sentences."""
-
     items: Sequence[str]
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from itertools import repeat
 
 from profkit.rendering.tables.document import Bullets, Code, Document, Heading, Paragraph, Picture
-from profkit.rendering.tables.table import Items, Table
-from profkit.rendering.tables.visibility import visible_blocks
+from profkit.rendering.tables.table import Items, Table, visible_blocks
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -37,26 +37,24 @@ _TONES = {
     "faster": "color:#2e9e4f",
     "slower": "color:#d0453a",
     "not resolved": "color:#b8860b",
+    "doubtful": "color:#d0453a;font-weight:bold",
+    "lives on repeated inputs": "color:#c0392b",
+    "lives on repeated calls": "color:#c0392b",
+    "faster than the machine": "color:#c0392b",
     "total": "font-weight:bold",
 }
 
 
 def render_html(blocks: Sequence[Document]) -> str:
-    """A fragment."""
     return f"<div>{_joined(visible_blocks(blocks))}</div>"
 
 
-def render_page(blocks: Sequence[Document]) -> str:
+def render_file(document: Document) -> str:
     """One page, with nothing to load from elsewhere."""
-    shown = visible_blocks(blocks)
+    shown = visible_blocks(document.blocks)
     titles = [block.content for block in shown if isinstance(block, Heading)]
     titles += [block.title for block in shown if isinstance(block, Table)]
     return _PAGE.format(title=escape(titles[0] if titles else ""), body=_joined(shown))
-
-
-def render_file(document: Document) -> str:
-    """The file as a whole."""
-    return render_page(document.blocks)
 
 
 def _joined(blocks: Sequence[Document]) -> str:
@@ -75,7 +73,7 @@ def _block(block: Document) -> str:
     if isinstance(block, Bullets):
         return "<ul>\n" + "\n".join(f"<li>{escape(item)}</li>" for item in block.items) + "\n</ul>"
     if isinstance(block, Picture):
-        # Without the prolog, which belongs to a file of its own.
+        # Without the prolog, which belongs to a separate file.
         return f'<div role="img" aria-label="{escape(block.alternative)}">{block.svg[block.svg.index("<svg") :]}</div>'
     return f"<pre>{escape(block.content.rstrip())}</pre>" if isinstance(block, Code) else ""
 
@@ -91,14 +89,8 @@ def _table(table: Table) -> str:
             f'<th style="{style}" title="{escape(column.help)}">{escape(column.heading)}</th>'
             for column, style in zip(table.columns, styles)
         ]
-        parts.append(
-            _grid(
-                headings,
-                [("\u2003" * line.level + line.name, *line.texts[1:]) for line in table.lines],
-                styles,
-                [_TONES.get(line.tone, "") for line in table.lines],
-            )
-        )
+        rows = [("\u2003" * line.level + line.name, *line.texts[1:]) for line in table.lines]
+        parts.append(_grid(headings, rows, styles, [_TONES.get(line.tone, "") for line in table.lines]))
     parts += [_block(Items(table.items))] if table.items else []
     parts += [f"<div><small>{escape(text)}</small></div>" for text in (*table.notes, *table.footnotes)]
     return "\n".join(parts)
@@ -109,8 +101,7 @@ def _grid(
 ) -> str:
     head = f"<thead><tr>{''.join(headings)}</tr></thead>\n" if headings else ""
     lines = []
-    for number, row in enumerate(rows):
-        tone = tones[number] if tones else ""
+    for row, tone in zip(rows, tones or repeat("")):
         cells = "".join(f'<td style="{style}">{escape(text)}</td>' for style, text in zip(styles, row))
         lines.append(f'<tr style="{tone}">{cells}</tr>' if tone else f"<tr>{cells}</tr>")
     body = "\n".join(lines)

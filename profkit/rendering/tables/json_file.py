@@ -10,14 +10,13 @@ from profkit.rendering.terminal import LINES
 
 
 def render_json(content: Any) -> str:
-    """The text of a file."""
     return escaped(json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)) + "\n"
 
 
 def escaped(text: str) -> str:
     """JSON in which every sign can be seen, and which every file can hold; its values are the same.
 
-    Line breaks and tabs stand between values only: in texts JSON has escapes for them.
+    Line breaks and tabs are only between values: in texts JSON escapes them.
     """
     if text.isprintable():
         return text
@@ -25,5 +24,4 @@ def escaped(text: str) -> str:
 
 
 def render_file(document: Document) -> str:
-    """The file as a whole."""
     return render_json(document.to_records())

@@ -1,4 +1,4 @@
-"""Blocks for the terminal: lines no wider than asked, in colours where they are wanted."""
+"""Blocks for the terminal: lines of at most the given width, with optional colours."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from rich.cells import cell_len, chop_cells
 
 from profkit.rendering.names import cut_middle, fitted_names
 from profkit.rendering.tables.document import Bullets, Code, Document, Heading, Paragraph
-from profkit.rendering.tables.table import Column, Item, Items, Table
-from profkit.rendering.tables.visibility import visible_blocks
+from profkit.rendering.tables.table import Item, Items, Table, TableColumn, visible_blocks
 
 GOOD_NAME_WIDTH = 28
 LEAST_NAME_WIDTH = 18
 ROOMY = 80
-"""From this width on, the names of a table that is not dense keep GOOD_NAME_WIDTH, whatever continues below."""
+"""From this width on, the names of a table that is not dense keep GOOD_NAME_WIDTH, even if columns continue below."""
 ITEM_NAME_WIDTH = 30
 LEAST_FOLDED_WIDTH = 10
 NO_BREAK = "\u00a0"
@@ -23,14 +22,15 @@ INDENT = "    "
 REASON_LINES = 3
 LIST_LINES = 8
 CANDIDATE_REASON_LINES = 12
-"""A candidate's reason may be its compiler's own words, which its author needs."""
+"""A candidate's reason may be its compiler's output, which its author needs."""
 
 DIM = "dim"
 _STYLES = {
     DIM: "2", "title": "1", "loss": "1;31", "warning": "33", "interrupted": "1;33", "more": "2",
-    "baseline": "1", "faster": "32", "slower": "31", "not resolved": "33",
+    "baseline": "1", "faster": "32", "slower": "31", "not resolved": "33", "doubtful": "1;31",
+    "lives on repeated inputs": "1;31", "lives on repeated calls": "1;31", "faster than the machine": "1;31",
     "available": "32", "works": "32", "proven": "32", "not proven": "33", "note": "33", "timeout": "33", "oom": "33",
-    "wrong": "1;31", "broken": "1;31", "crashed": "1;31", "lost": "1;31",
+    "wrong": "1;31", "broken": "1;31", "crashed": "1;31", "lost": "1;31", "not compiled": "1;31", "not loaded": "1;31",
 }  # fmt: skip
 TextLine = Sequence[tuple[str, str]]
 """Texts side by side, each with its tone."""
@@ -43,7 +43,6 @@ def render_text(blocks: Sequence[Document], width: int, is_styled: bool = False)
 
 
 def render_file(document: Document) -> str:
-    """The file as a whole."""
     return f"{document.text()}\n"
 
 
@@ -110,7 +109,7 @@ def _notes(table: Table, width: int) -> Iterator[TextLine]:
 
 
 def _body(table: Table, width: int) -> Iterator[TextLine]:
-    """The lines in blocks that fit the width; columns that were asked for continue below, others may be left out."""
+    """The lines in blocks that fit the width; requested columns continue below, others may be omitted."""
     if not table.lines:
         for text in table.instead:
             yield from _wrapped(text, width, "")
@@ -135,7 +134,7 @@ def _body(table: Table, width: int) -> Iterator[TextLine]:
         yield from _wrapped(f"too narrow for {', '.join(hidden)}: use a wider terminal or --columns", width, DIM)
 
 
-def _shrink(widths: list[int], columns: Sequence[Column], room: int) -> None:
+def _shrink(widths: list[int], columns: Sequence[TableColumn], room: int) -> None:
     """Cut the widest texts beside the names that may be cut, until all fit or nothing is left to cut."""
     while sum(widths[1:]) > room:
         able = [i for i, column in enumerate(columns) if i and 0 < column.least_width < widths[i]]
@@ -156,7 +155,7 @@ def _total(widths: Sequence[int], columns: Sequence[int], gap: int) -> int:
     return sum(widths[index] + gap for index in columns)
 
 
-def _kept(columns: Sequence[Column], widths: Sequence[int], room: int, gap: int) -> tuple[list[int], list[str]]:
+def _kept(columns: Sequence[TableColumn], widths: Sequence[int], room: int, gap: int) -> tuple[list[int], list[str]]:
     """Columns beside the names that are shown, and headings of those left out."""
     kept = list(range(1, len(columns)))
     for _, index in sorted((column.dispensable, i) for i, column in enumerate(columns) if column.dispensable):
@@ -215,7 +214,7 @@ def _row(
         yield (((" " * gap).join(parts).rstrip(), tone),)
 
 
-def _cell(text: str, width: int, column: Column) -> list[str]:
+def _cell(text: str, width: int, column: TableColumn) -> list[str]:
     if cell_len(text) <= width:
         return [text]
     return [cut_middle(text, width)] if column.least_width else list(_folded(text, width))

@@ -26,6 +26,7 @@ from profkit.capture.schema import (
     RangeKind,
     Ranges,
     Source,
+    taken,
 )
 from profkit.rendering.operators import operator_columns
 from profkit.rendering.traces.building import Slices, TraceBuilder
@@ -35,11 +36,7 @@ PLACED = "placed"
 _NAMES = {"shapes": "Input Dims", "sequence": "Sequence number", "graph_node": "graph node id", "return_code": "error"}
 _TIMES = ("start_ns", "end_ns", "queued_ns")
 _ANNOTATIONS = (Level.STEP, Level.LAYER)
-_ACTIVITIES = {
-    ActivityKind.KERNEL: "kernel",
-    ActivityKind.COPY: "gpu_memcpy",
-    ActivityKind.SET: "gpu_memset",
-}
+_ACTIVITIES = {ActivityKind.KERNEL: "kernel", ActivityKind.COPY: "gpu_memcpy", ActivityKind.SET: "gpu_memset"}
 _CALL_RANK = len(Level)  # of equal times a range is around a call
 
 
@@ -54,7 +51,7 @@ class Described:
         """Every range, span and mark, in the order of the table."""
         ranges = self._capture.ranges
         kind = ranges.kind
-        if ranges.has("level"):  # what helper threads did stands on their own tracks
+        if ranges.has("level"):  # work of helper threads is on their own tracks
             kind = np.where(ranges.level == Level.POOL, np.uint8(RangeKind.RANGE), kind)
         events = {"place": ranges.thread, "kind": kind, "parent": ranges.parent, "rank": ranges.level}
         events |= {"name": self._range_names(), "category": self._range_categories(), **self._times(ranges)}
@@ -80,7 +77,7 @@ class Described:
         return Slices(events | self._times(calls), counts=counts)
 
     def activities(self, place: Column, launch: Column) -> Slices:
-        """Everything that GPUs did, with the range that asked for it."""
+        """All GPU activities, with the range that launched them."""
         activities, ranges = self._capture.activities, self._capture.ranges
         categories = np.array([self._builder.string(_ACTIVITIES[kind]) for kind in ActivityKind], np.int32)
         events = {"place": place, "launch": launch.astype(np.int32), "category": categories[activities.kind]}
@@ -89,13 +86,12 @@ class Described:
         around |= {name: ranges[name] for name in ("layer", "phase") if _is_known(ranges, name)}
         counts = self._counts(activities) | {"External id": _external(activities.range)}
         counts["device"] = activities.device.astype(np.int64)
-        return Slices(events, {name: np.append(of, NONE)[activities.range] for name, of in around.items()}, counts)
+        return Slices(events, {name: taken(of, activities.range) for name, of in around.items()}, counts)
 
     # --- Names and times ---
 
     @cached_property
     def _titles(self) -> Column:
-        """`domain:name` of each range."""
         of_row, names = titles(self._capture, np.ones(len(self._capture.ranges), np.bool_))
         return np.array([*(self._builder.string(name) for name in names), NONE], np.int32)[of_row]
 

@@ -15,7 +15,7 @@ from profkit.rendering.traces.content import INSTANT, Arrows, Events, TraceConte
 def with_allocation_arrows(content: TraceContent, capture: Capture, event_of_range: Column, most: int) -> TraceContent:
     """Adds an instant for each end of the arrows of the largest allocations.
 
-    Both must lie in slices of threads: arrows of Chrome traces bind to those.
+    Both must be in slices of threads: arrows of Chrome traces bind to those.
     """
     taken = capture.allocations
     pairs = np.flatnonzero((taken.free_time_ns != NONE) & (taken.range != NONE) & (taken.free_range != NONE))
@@ -74,7 +74,7 @@ def _with_inserted(
 
 
 def _moved(rows: Column, inserted: Column) -> Column:
-    """Where rows stand after others were inserted before these places."""
+    """The positions of rows after others were inserted before these places."""
     return (rows + np.searchsorted(inserted, rows, side="right")).astype(np.int32)
 
 

@@ -26,7 +26,7 @@ class Slices:
     """Events to be, with their arguments: texts (numbers of the builder's strings) and counts, NONE where not known.
 
     `events` are columns of Events: start_ns, end_ns, name, category, and payloads or launches where there are any.
-    Beside them `place` says on which of the tracks, which are given with the slices, each stands. Of rows with equal
+    Beside them `place` says on which of the tracks, which are given with the slices, each is. Of rows with equal
     times the one of the lower `rank` encloses the others. `kind` (RangeKind) and `parent` are as in Ranges.
     """
 
@@ -38,7 +38,6 @@ class Slices:
         return len(self.events["start_ns"])
 
     def taken(self, order: Column) -> Slices:
-        """The rows in this order."""
         groups = (self.events, self.texts, self.counts)
         return Slices(*({name: column[order] for name, column in group.items()} for group in groups))
 
@@ -74,7 +73,6 @@ class TraceBuilder:
         self._rows = 0
 
     def string(self, text: str) -> int:
-        """The number of a text."""
         number = self._numbers.setdefault(text, len(self._strings))
         if number == len(self._strings):
             self._strings.append(text)
@@ -101,7 +99,7 @@ class TraceBuilder:
     def add_lane(self, beside: int, name: str, number: int = 1, tid: int = 0) -> int:
         """The row of a new track beside another one, the given number of places below it."""
         track = self.tracks[beside]
-        # A lane of a lane stands beside the thread of both: formats know one level only.
+        # A lane of a lane is beside the thread of both: formats know one level only.
         thread = track.thread if track.thread != NONE else beside
         made = Track(track.process, self._unused(tid, self._tids), name, track.rank + number, thread, track.queue)
         self.tracks.append(made)
@@ -110,7 +108,7 @@ class TraceBuilder:
     def add(self, slices: Slices, tracks: Sequence[int], nests: bool = True, is_ordered: bool = False) -> Column:
         """Put slices on their tracks and give the row of each event.
 
-        What overlaps others of its track stands in a lane beside it; if they do not nest, what lies within as well.
+        A slice that overlaps others of its track moves to a lane beside it, with the slices inside if they do not nest.
         Rows that are ordered are grouped by place, in order of their start; others are sorted.
         """
         if not len(slices) and self._parts:

@@ -1,6 +1,6 @@
 """A capture as a trace: a Capture goes in, TraceContent with everything that was recorded comes out.
 
-Each process has its threads, and above them its steps with their phases and layers. Kernels, copies and sets stand on a
+Each process has its threads, and above them its steps with their phases and layers. Kernels, copies and sets are on a
 lane per stream (more where they overlap), arrows lead from a call to what it launched.
 """
 
@@ -15,22 +15,67 @@ from typing import Any
 import numpy as np
 
 from profkit.attribution.kernels.names import parse_kernel
+from profkit.capture.run import Run
 from profkit.capture.schema import NONE, ActivityKind, Capture, Column
-from profkit.rendering.traces.about import Told, capture_about
 from profkit.rendering.traces.arguments import Described
 from profkit.rendering.traces.arrows import with_allocation_arrows
 from profkit.rendering.traces.building import RANKS, Slices, TraceBuilder, joined
 from profkit.rendering.traces.content import Arrows, TraceContent
 from profkit.rendering.traces.counters import memory_counters
 from profkit.rendering.traces.outline import outline
-from profkit.rendering.traces.queues import Queues, gpus_of, launches_of
+from profkit.rendering.traces.queues import Queues, gpus_of, kernel_launches
+
+About = tuple[tuple[str, str], ...]
+
+
+def capture_about(capture: Capture) -> About:
+    """Where a capture comes from, how exact it is, and what is missing."""
+    from profkit import __version__
+
+    facts: list[tuple[str, str]] = [("capture", capture.path), ("exported by", f"profkit {__version__}")]
+    recorders = [capture.recorder]
+    if capture.processes:
+        first = capture.processes[0]
+        facts.append(("program", " ".join(first.command)))
+        recorders.append(str(first.description.get("profkit", "")))
+        if first.clock:
+            facts.append(("clock", first.clock))
+            facts.append(("clock error ns", f"{capture.clock_error_ns:.0f}"))
+            facts.append(("cost of an empty range ns", f"{first.empty_range_ns:.1f}"))
+    facts.append(("recorded by", " ".join(filter(None, recorders))))
+    facts.append(("processes", str(len(capture.processes))))
+    facts.append(("records lost", str(capture.losses.records)))
+    facts += [(name, str(value)) for name, value in capture.facts.items() if isinstance(value, (str, int, float))]
+    facts += [(f"warning {number}", text) for number, text in enumerate(capture.warnings, 1)]
+    return tuple((name, text) for name, text in facts if text)
+
+
+def run_about(run: Run) -> About:
+    """What ran, with what, how it ended, and the notes of every pass."""
+    network = dict(run.network)
+    facts = [
+        ("network", str(network.pop("network", ""))),
+        ("parameters", ", ".join(f"{name} {value}" for name, value in network.items())),
+        ("framework", f"{run.framework} {run.mode}, {run.threads} threads"),
+        ("step", "training" if run.is_training else "inference"),
+        ("versions", ", ".join(f"{name} {version}" for name, version in run.versions.items())),
+        ("data", run.data),
+        ("status", run.status + (f": {run.reason}" if run.reason else "")),
+    ]
+    for capture in run.captures:
+        name = capture.processes[0].name
+        facts.append((f"clock error ns, {name}", f"{capture.clock_error_ns:.0f}"))
+        facts += [(f"note, {name}", str(note)) for note in capture.facts.get("notes", ())]
+    facts += [(f"note {number}", note) for number, note in enumerate(run.notes, 1)]
+    return tuple(facts)
+
 
 OUTLINE = "steps, phases, layers"
 _NAME_LENGTH = 80
 
 
-def trace_content(capture: Capture, flows: int = 0, about: Told = ()) -> TraceContent:
-    """The trace, with arrows for so many of the largest allocations; `about` is told before what the capture tells."""
+def trace_content(capture: Capture, flows: int = 0, about: About = ()) -> TraceContent:
+    """The trace, with arrows for `flows` of the largest allocations; `about` precedes the capture's description."""
     builder = TraceBuilder(capture.strings)
     processes = _add_processes(capture, builder)
     described = Described(capture, builder)
@@ -74,17 +119,15 @@ def _add_processes(capture: Capture, builder: TraceBuilder) -> Sequence[int]:
 
 def _program(command: Sequence[str]) -> str:
     """`python train.py --fast`: the command without the folders of its program."""
-    if not command:
-        return ""
-    text = " ".join((PurePath(command[0]).name, *command[1:]))
+    text = " ".join((*(PurePath(word).name for word in command[:1]), *command[1:]))
     return text if len(text) <= _NAME_LENGTH else text[: _NAME_LENGTH - 1] + "…"
 
 
 def _add_host(capture: Capture, builder: TraceBuilder, described: Described) -> tuple[Column, Column]:
     """Ranges and calls on the tracks of their threads. Gives the event of each range and of each call.
 
-    profkit's doors and CUPTI have clocks of their own, so calls stand beside the ranges of a traced program; other
-    recorders have one clock, and their calls stand inside the ranges that made them.
+    profkit's doors and CUPTI have different clocks, so calls are beside the ranges of a traced program; other
+    recorders have one clock, and their calls are inside the ranges that made them.
     """
     ranges, threads = described.ranges(), list(range(len(capture.threads)))
     if not len(capture.calls):
@@ -100,13 +143,13 @@ def _add_host(capture: Capture, builder: TraceBuilder, described: Described) -> 
     tracks = []
     for row in threads:
         title = f"{builder.tracks[row].name} (CUDA calls)"
-        # A thread without calls needs no track: row 0 stands for it and stays as it is.
+        # A thread without calls needs no track: row 0 represents it and is unchanged.
         tracks.append(builder.add_lane(row, title, RANKS // 2) if row in callers else 0)
     return event_of_range, builder.add(*_with_lost(calls, tracks, builder))
 
 
 def _with_lost(slices: Slices, tracks: Sequence[int], builder: TraceBuilder) -> tuple[Slices, Sequence[int]]:
-    """The slices and their tracks; those of unknown threads get one of their own."""
+    """The slices and their tracks; those of unknown threads get a separate one."""
     place = slices.events["place"]
     if not (place == NONE).any():
         return slices, tracks
@@ -141,7 +184,7 @@ def _add_work(
     event = builder.add(described.activities(queues.place, launch), queues.add_tracks(builder), nests=False)
     return {
         "queues": queues.all(builder),
-        "launches": launches_of(capture.activities, np.flatnonzero(is_kernel)),
+        "launches": kernel_launches(capture.activities, np.flatnonzero(is_kernel)),
         "flows": _arrows(capture, event_of_call, event),
         "labels": _labels(capture, builder),
     }
@@ -166,7 +209,7 @@ def _labels(capture: Capture, builder: TraceBuilder) -> dict[int, int]:
     return found
 
 
-def _members(capture: Capture) -> Told:
+def _members(capture: Capture) -> About:
     """What tools for torch.profiler's traces look for beside the events."""
     named = {
         "id": "id",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from profkit.capture.schema import NONE, Column
 
 SLICE, INSTANT = 0, 1
@@ -18,7 +16,7 @@ class TraceProcess:
     pid: int
     name: str
     command: tuple[str, ...]
-    is_gpu: bool = False  # stands for a GPU in formats that know nothing but processes
+    is_gpu: bool = False  # represents a GPU in formats that only have processes
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ class Launches:
 
 @dataclass(frozen=True)
 class Arrows:
-    """From calls to what they asked of a GPU: rows of the events, in order of `start`."""
+    """From calls to the GPU work that they launched: rows of the events, in order of `start`."""
 
     start: Column
     end: Column
@@ -127,8 +125,3 @@ class TraceContent:
     flows: Arrows | None = None
     labels: Column | None = None  # int32 of each string: a shorter one for slices of GPUs; -1 none
     members: tuple[tuple[str, str], ...] = ()  # of a Chrome trace's object: name, JSON
-
-    @property
-    def flow_count(self) -> int:
-        """Arrows from an allocation to its release."""
-        return 0 if self.events.flow is None else int(np.count_nonzero(self.events.flow > 0))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from profkit.capture.schema import HOST, HOST_MEMORY, NONE, PHASES, Capture, Column, MemoryKind
+from profkit.capture.schema import HOST, HOST_MEMORY, NONE, PHASES, Capture, Column, MemoryKind, taken
 from profkit.rendering.traces.content import Counter
 
 # A viewer draws a few thousand pixels; a counter of millions of points only makes the file large.
@@ -17,11 +17,11 @@ TOTAL = "allocator's total"
 
 def memory_counters(capture: Capture, processes: Sequence[int]) -> tuple[Counter, ...]:
     """All that was recorded of memory, by process; `processes` are those of the trace."""
-    found = []
-    for process, row in enumerate(processes):
-        for name, times, values in _of_process(capture, process):
-            found.append(Counter(row, name, "bytes", *thinned(times - capture.origin_ns, values)))
-    return tuple(found)
+    return tuple(
+        Counter(row, name, "bytes", *thinned(times - capture.origin_ns, values))
+        for process, row in enumerate(processes)
+        for name, times, values in _of_process(capture, process)
+    )
 
 
 _Values = tuple[str, Column, Column]  # name, times, bytes
@@ -60,7 +60,7 @@ def _resident(capture: Capture, process: int) -> Iterator[_Values]:
 
 
 def _by_phase(capture: Capture, rows: Column) -> Iterator[_Values]:
-    """What a framework's allocator holds, in all and by the phase that asked for it.
+    """What a framework's allocator holds, in all and by the phase that requested it.
 
     A release of memory from before the recording says nothing here; memory that is taken again was released.
     """
@@ -71,7 +71,7 @@ def _by_phase(capture: Capture, rows: Column) -> Iterator[_Values]:
     gone = np.where(follows, np.roll(sizes, 1), 0)
     numbers = {phase: number for number, phase in enumerate(PHASES)}
     texts = [*(numbers.get(text, numbers[HOST]) for text in capture.strings), numbers[HOST]]
-    phase = np.array(texts)[np.append(capture.ranges.phase, NONE)[events.range[rows]]]
+    phase = np.array(texts)[taken(capture.ranges.phase, events.range[rows])]
     changes = np.zeros((len(PHASES), len(rows)), np.int64)
     place = np.arange(len(rows))
     changes[phase, place] += sizes
@@ -87,7 +87,7 @@ def _by_phase(capture: Capture, rows: Column) -> Iterator[_Values]:
 
 
 def _totals(capture: Capture, process: int) -> Iterator[_Values]:
-    """The allocator's own total when each range ended, where it tells no single allocations."""
+    """The allocator's own total when each range ended, where single allocations are not reported."""
     ranges = capture.ranges
     rows = np.flatnonzero(ranges.live_bytes != NONE) if ranges.has("live_bytes") else np.zeros(0, np.int64)
     rows = rows[capture.threads.process[ranges.thread[rows]] == process]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
 
 from profkit import _core
-from profkit.rendering.atomic_write import atomic_write
+from profkit.capture.output_files import open_output
 from profkit.rendering.traces.content import TraceContent
 
 # Traces repeat themselves: higher levels cost several times as long and save little.
@@ -17,7 +16,7 @@ GZIP_CONTAINER = 16 + zlib.MAX_WBITS
 
 
 def write_chrome(content: TraceContent, path: str | Path) -> None:
-    """For chrome://tracing, Perfetto, speedscope and whatever else reads trace events."""
+    """For chrome://tracing, Perfetto, speedscope and other readers of trace events."""
     _write(_core.write_chrome, content, path)
 
 
@@ -29,22 +28,10 @@ def write_perfetto(content: TraceContent, path: str | Path) -> None:
 def _write(
     serialise: Callable[[object, Callable[[memoryview], object]], None], content: TraceContent, path: str | Path
 ) -> None:
-    with atomic_write(path, syncs=False) as stream:
+    with open_output(path, syncs=False) as stream:
         if Path(path).suffix != ".gz":
             serialise(content, stream.write)
             return
-        packed = _Gzip(stream)
-        serialise(content, packed.write)
-        packed.finish()
-
-
-class _Gzip:
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, GZIP_CONTAINER)
-
-    def write(self, piece: memoryview) -> None:
-        self._stream.write(self._packer.compress(piece))
-
-    def finish(self) -> None:
-        self._stream.write(self._packer.flush())
+        packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, GZIP_CONTAINER)
+        serialise(content, lambda piece: stream.write(packer.compress(piece)))
+        stream.write(packer.flush())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -12,20 +13,10 @@ from profkit.capture.schema import NONE, Capture, Level
 
 @dataclass(frozen=True)
 class Outline:
-    """A slice above the operators; slices of one depth do not overlap, deeper ones lie within."""
+    """A slice above the operators; slices of one depth do not overlap, deeper ones are inside."""
 
     name: str
     depth: int  # 0 step, 1 phase, 2 layer
-    start_ns: int
-    end_ns: int
-
-
-@dataclass
-class _OperatorRun:
-    """Operators in a row that have one name."""
-
-    name: str
-    step: int
     start_ns: int
     end_ns: int
 
@@ -43,12 +34,12 @@ def outline(capture: Capture, process: int = 0) -> list[Outline]:
     operators = [operator for operator in _outermost_operators(capture) if operator[2] in steps]
     phases = _runs((phase, "", step, start, end) for phase, _, step, start, end in operators)
     layers = _runs(operator for operator in operators if operator[1] is not None)
-    bounds = [_within(phase, steps[phase.step]) for phase in phases]
-    slices += [Outline(phase.name, 1, *times) for phase, times in zip(phases, bounds)]
+    bounds = [_within(start, end, steps[step]) for _, step, start, end in phases]
+    slices += [Outline(name, 1, *times) for (name, *_), times in zip(phases, bounds)]
     starts = [start for start, _ in bounds]
-    for layer in layers:
-        place = int(np.searchsorted(starts, layer.start_ns, side="right")) - 1
-        slices.append(Outline(layer.name, 2, *_within(layer, bounds[place])))
+    for name, _, start, end in layers:
+        place = int(np.searchsorted(starts, start, side="right")) - 1
+        slices.append(Outline(name, 2, *_within(start, end, bounds[place])))
     return slices
 
 
@@ -67,22 +58,20 @@ def _outermost_operators(capture: Capture) -> Iterator[_OutlineOperator]:
     yield from zip(phases, layers, ranges.step[rows].tolist(), *(column.tolist() for column in times))
 
 
-def _runs(operators: Iterable[_OutlineOperator]) -> list[_OperatorRun]:
-    """Operators with the same phase and layer, one after another, as one."""
-    runs: list[_OperatorRun] = []
-    last: tuple[str | None, str | None, int] | None = None
-    for phase, layer, step, start, end in operators:
-        if phase is None:
-            continue
-        if (phase, layer, step) != last:
-            if runs:
-                runs[-1].end_ns = min(runs[-1].end_ns, start)
-            runs.append(_OperatorRun(layer or phase, step, start, end))
-            last = (phase, layer, step)
-        runs[-1].end_ns = max(runs[-1].end_ns, end)
+def _runs(operators: Iterable[_OutlineOperator]) -> list[tuple[str, int, int, int]]:
+    """Operators with the same phase and layer, one after another, as one: name, step, start and end."""
+    runs: list[tuple[str, int, int, int]] = []
+    known = [operator for operator in operators if operator[0] is not None]
+    for (phase, layer, step), members in groupby(known, lambda operator: operator[:3]):
+        times = [(start, end) for *_, start, end in members]
+        start = times[0][0]
+        if runs:
+            name, of_step, begin, end = runs[-1]
+            runs[-1] = name, of_step, begin, min(end, start)
+        runs.append((layer or phase or "", step, start, max(end for _, end in times)))
     return runs
 
 
-def _within(run: _OperatorRun, bounds: tuple[int, int]) -> tuple[int, int]:
-    start = min(max(run.start_ns, bounds[0]), bounds[1])
-    return start, min(max(run.end_ns, start), bounds[1])
+def _within(start: int, end: int, bounds: tuple[int, int]) -> tuple[int, int]:
+    start = min(max(start, bounds[0]), bounds[1])
+    return start, min(max(end, start), bounds[1])

@@ -43,18 +43,16 @@ class Queues:
         tracks = []
         for number, (process, device, stream) in enumerate(self._keys):
             if (process, device) not in groups:
-                groups[process, device] = builder.add_process(0, self._gpu(builder, process, device), is_gpu=True)
+                gpu = f"{_gpu_name(device)} {self._names.get(device, '')}".rstrip()
+                name = f"{gpu} of {builder.processes[process].name}"
+                groups[process, device] = builder.add_process(0, name, is_gpu=True)
             tracks.append(builder.add_track(groups[process, device], 0, _stream_name(stream), queue=number))
         return tracks
 
     def _name(self, pid: int, device: int, stream: int) -> str:
-        """Alone it must tell queues apart: some viewers list those of all GPUs together."""
+        """It alone must identify the queue: some viewers list those of all GPUs together."""
         name = f"{_gpu_name(device)} {_stream_name(stream)}" if self._has_many_gpus else _stream_name(stream)
         return f"{name} (process {pid})" if (device, stream) in self._is_shared else name
-
-    def _gpu(self, builder: TraceBuilder, process: int, device: int) -> str:
-        known = self._names.get(device, "")
-        return f"{_gpu_name(device)}{f' {known}' if known else ''} of {builder.processes[process].name}"
 
 
 def _gpu_name(device: int) -> str:
@@ -68,20 +66,15 @@ def _stream_name(stream: int) -> str:
 def gpus_of(capture: Capture) -> tuple[Gpu, ...]:
     """All GPUs by id; those between that the capture does not know have no name."""
     known = {device.id: device for device in capture.devices if 0 <= device.id < _MOST_GPUS}
-    return tuple(_gpu(known.get(number, Device(number))) for number in range(max(known, default=-1) + 1))
+    gpus = []
+    for device in (known.get(number, Device(number)) for number in range(max(known, default=-1) + 1)):
+        about = {"multiprocessors": device.multiprocessors, "memory bytes": device.memory_bytes}
+        version = (device.compute_major, device.compute_minor)
+        architecture = "" if NONE in version else "sm_{}{}".format(*version)
+        properties = tuple((name, str(value)) for name, value in about.items() if value != NONE)
+        gpus.append(Gpu(device.id, device.name, architecture, properties))
+    return tuple(gpus)
 
 
-def _gpu(device: Device) -> Gpu:
-    about = {"multiprocessors": device.multiprocessors, "memory bytes": device.memory_bytes}
-    has_version = NONE not in (device.compute_major, device.compute_minor)
-    return Gpu(
-        device.id,
-        device.name,
-        f"sm_{device.compute_major}{device.compute_minor}" if has_version else "",
-        tuple((name, str(value)) for name, value in about.items() if value != NONE),
-    )
-
-
-def launches_of(activities: Activities, kernels: Column) -> Launches:
-    """How these rows were launched."""
+def kernel_launches(activities: Activities, kernels: Column) -> Launches:
     return Launches(**{field.name: activities[field.name][kernels] for field in fields(Launches)})

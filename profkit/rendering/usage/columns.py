@@ -1,4 +1,7 @@
-"""Columns of a table of usage: each declared metric has one. A Usage and names in, the columns to show out."""
+"""Columns of a table of usage: each declared metric has one. A Usage and names in, the columns to show out.
+
+Below them which rows are shown, and in which order: a column to sort by and a limit in, row numbers out.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,8 @@ from dataclasses import dataclass
 from profkit.attribution.account import DEVICES, STEPS, THREADS
 from profkit.attribution.metrics import BYTES, COUNT, FLOPS, METRICS, NUMBER, PERCENT, TEXT, TIME, Metric, find_metric
 from profkit.attribution.usage import NAME, Usage, Value
-from profkit.rendering.quantities import ABSENT, bytes_text, number_text, percent_text, time_text
-from profkit.rendering.tables.column_choice import find_named, wanted_names, with_order_out
-from profkit.rendering.tables.table import Column
-
-
-def count_text(value: Value) -> str:
-    """A count with separators: 1,234,567; a mean of counts may have a fraction: 2.5."""
-    if value is None:
-        return ABSENT
-    return f"{value:,.0f}" if value == round(value) else number_text(value)
+from profkit.rendering.quantities import ABSENT, bytes_text, count_text, number_text, percent_text, time_text
+from profkit.rendering.tables.table import TableColumn, find_named, wanted_names, with_order_out
 
 
 def flops_text(value: Value) -> str:
@@ -41,19 +36,16 @@ _WRITERS: Mapping[str, Callable[[Value], str]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class UsageColumn(Column):
-    """The column of a metric."""
-
+class UsageColumn(TableColumn):
     metric: Metric
 
     def text(self, value: Value) -> str:
-        """A value with its unit."""
         return _WRITERS[self.metric.unit](value)
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Columns of a table when none are asked for, and which of them go first when it is wider than the terminal."""
+class ColumnLayout:
+    """Default columns of a table, and the order in which they are omitted when it is wider than the terminal."""
 
     usual: Sequence[str]
     dispensable: Sequence[str]
@@ -63,18 +55,18 @@ class Layout:
 
 # fmt: off
 _OF_HOSTS = ("calls", "inclusive", "exclusive", "share")
-_LAYOUTS: Mapping[str, Layout] = {
-    THREADS: Layout(
+_LAYOUTS: Mapping[str, ColumnLayout] = {
+    THREADS: ColumnLayout(
         (*_OF_HOSTS, "median", "wall", "alloc_bytes", "peak_bytes", "minor_faults"),
         ("median", "minor_faults", "peak_bytes", "inclusive_share", "alloc_bytes", "share"),
         {},
     ),
-    STEPS: Layout(
+    STEPS: ColumnLayout(
         (*_OF_HOSTS, "pool_cpu", "requested_bytes", "temporary_bytes", "peak_bytes", "gflops", "intensity"),
         ("inclusive", "peak_bytes", "intensity", "temporary_bytes", "pool_cpu", "share"),
         {},
     ),
-    DEVICES: Layout(
+    DEVICES: ColumnLayout(
         (
             "calls", "launches", "device", "device_share", "auxiliary", "copy", "idle", "exclusive", "share",
             "own_alloc_bytes", "live_bytes", "peak_bytes",
@@ -108,7 +100,6 @@ _ALIASES = {
 
 
 def usage_columns() -> list[UsageColumn]:
-    """All columns, in table order."""
     return [
         UsageColumn(metric.column, metric.heading, metric.help, metric=metric)
         for metric in METRICS
@@ -139,7 +130,7 @@ def choose_usage_columns(names: Sequence[str] | None, usage: Usage) -> list[Usag
 
 
 def default_columns(usage: Usage) -> list[str]:
-    """What fits what was recorded: columns of dashes help nobody, and of a GPU zeros alone do not either."""
+    """The columns with recorded values: columns of dashes, or of zeros for a GPU, are omitted."""
     layout = _LAYOUTS[usage.clock]
     names = layout.by.get(usage.by, layout.usual)
     if usage.clock == DEVICES:
@@ -147,7 +138,7 @@ def default_columns(usage: Usage) -> list[str]:
         return [name for name in names if any(find_usage_column(name).metric.values(usage))]
     columns = usage.rows.columns
     if usage.clock == STEPS and columns["inclusive_ns"] == columns["exclusive_ns"]:
-        # Where operators lie in no others, it only repeats the own time.
+        # Without nested operators it only repeats the own time.
         names = [name for name in names if name != "inclusive"]
     return [name for name in names if _is_known(find_usage_column(name), usage)]
 
@@ -161,3 +152,58 @@ def _exists(metric: Metric, clock: str) -> bool:
     if metric.of:
         return all(_exists(find_metric(name), clock) for name in metric.of)
     return metric.recorder(clock, metric.by) is not None
+
+
+# --- Rows ---
+
+Rank = tuple[bool, float, str]
+
+
+def row_order(usage: Usage, sort: str | None) -> Sequence[int]:
+    """Rows by a column, the largest first (names from a to z); what was not recorded comes last."""
+    rows = range(len(usage.rows))
+    if sort is None:
+        return rows
+    paths = usage.rows.column("path")
+    if sort == NAME:
+        names = paths if usage.by == "path" else usage.rows.column("name")
+        return sorted(rows, key=names.__getitem__)
+    rank = _rank(usage, sort)
+    if usage.by != "path":
+        return sorted(rows, key=rank)
+    # In a tree siblings are ordered, each below its parent.
+    keys: dict[tuple[str, ...], tuple[Rank, ...]] = {}
+    for row in sorted(rows, key=lambda row: len(paths[row])):
+        keys[paths[row]] = (*keys.get(paths[row][:-1], ()), rank(row))
+    return sorted(rows, key=lambda row: keys[paths[row]])
+
+
+def top_rows(usage: Usage, order: Sequence[int], sort: str | None, top: int | None) -> Sequence[int]:
+    """The first rows; of a tree, those that come first by the column at any depth, with all rows above each."""
+    if top is None or len(order) <= top:
+        return order
+    if usage.by != "path" or sort == NAME:
+        return order[:top]
+    paths = usage.rows.column("path")
+    known = set(paths)
+    kept: set[tuple[str, ...]] = set()
+    for row in sorted(order, key=_rank(usage, sort or "inclusive")):
+        way = [paths[row][:length] for length in range(1, len(paths[row]) + 1)]
+        new = [path for path in way if path in known and path not in kept]
+        # A row is shown with all rows above it, or not at all.
+        if len(kept) + len(new) <= top:
+            kept.update(new)
+        if len(kept) == top:
+            break
+    return [row for row in order if paths[row] in kept]
+
+
+def _rank(usage: Usage, sort: str) -> Callable[[int], Rank]:
+    values = find_usage_column(sort).metric.values(usage)
+    names = usage.rows.column("name")
+
+    def rank(row: int) -> Rank:
+        value = values[row]
+        return (value is None, -(value or 0), names[row])
+
+    return rank

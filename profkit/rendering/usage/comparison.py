@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,23 +16,33 @@ from profkit.attribution.comparison import (
     Comparison,
 )
 from profkit.attribution.profiles import LAUNCH, STEP
-from profkit.rendering.quantities import ABSENT, number_text, percent_text, ratio_interval_text, time_text
-from profkit.rendering.tables.table import Column, Line, Table
+from profkit.rendering.names import difference_lines
+from profkit.rendering.quantities import percent_text, plural, ratio_interval_text, time_text
+from profkit.rendering.tables.table import Line, Table, columns_of, with_order_out
 from profkit.rendering.terminal import visible
 
 SCHEMA = "profkit.comparison/1"
-_HOPELESS = "rows that are not resolved are too small or too noisy for any number of steps; a quieter machine may tell"
+_HOPELESS = (
+    "no number of steps would resolve the others: they are within the noise floor, or are too noisy; a quieter machine "
+    "may resolve them"
+)
+_TIMES = {
+    STEP: "times of a step; share: of b's recorded step",
+    LAUNCH: "times of a kernel or copy on the GPU; share: of b's GPU time",
+}
 _VERDICTS = (SLOWER, FASTER, SAME, NOT_RESOLVED, ADDED, GONE)
 
 
 @dataclass(frozen=True)
 class ComparisonRequest:
-    """What the user asked to compare."""
+    """The request to compare."""
 
     a: str
     b: str
     """Names of the files."""
     margin: float
+    floor: tuple[float, str]
+    """Of times that were not taken in turns, and where it is from."""
     limit: float | None = None
     """Of --fail-on."""
     top: int | None = None
@@ -41,92 +50,109 @@ class ComparisonRequest:
     """The limit holds for times of a busy machine, too."""
 
 
-def comparison_table(comparison: Comparison, asked: ComparisonRequest, failed: Sequence[ComparedRow] = ()) -> Table:
+def comparison_table(comparison: Comparison, request: ComparisonRequest) -> Table:
     """Warnings first, then rows by the size of their change, the whole, and what follows from it."""
-    columns = (
-        Column("row", comparison.by, is_text=True),
-        Column("a", "a"),
-        Column("b", "b"),
-        Column("change", "b - a"),
-        Column("share", "share", dispensable=1),
-        Column("ratio", "ratio a / b"),
-        Column("verdict", "verdict", is_text=True),
-    )
-    shown = comparison.rows if asked.top is None else comparison.rows[: asked.top]
+    names = ("row", "a", "b", "change", "share", "ratio", "verdict")
+    columns = columns_of(names, ("row", "verdict"), row=comparison.by, change="b - a", ratio="ratio a / b")
+    shown = comparison.rows if request.top is None else comparison.rows[: request.top]
     lines = [_line(row) for row in shown]
     more = len(comparison.rows) - len(shown)
     if more:
         lines.append(Line((f"… {more:,} more rows (--top all)", *[""] * 6)))
     lines += [_line(row) for row in comparison.totals]
     return Table(
-        title=f"a: {visible(asked.a)}, b: {visible(asked.b)}",
-        facts=(*difference_lines(comparison), *_trouble_lines(comparison), _what_times_are(comparison)),
-        columns=columns,
+        title=f"a: {visible(request.a)}, b: {visible(request.b)}",
+        facts=(*_differences(comparison), *_trouble_lines(comparison), *_course(comparison, request)),
+        columns=with_order_out(columns, ["share"]),
         lines=lines,
-        notes=summary_lines(comparison, asked, failed),
+        notes=summary_lines(comparison, request),
         records=lambda: [asdict(row) for row in (*comparison.rows, *comparison.totals)],
     )
 
 
-def difference_lines(comparison: Comparison) -> list[str]:
+def _differences(comparison: Comparison) -> list[str]:
     """What else is different between the two, worst first."""
-    unfair = set(comparison.unfair)
-    ordered = sorted(comparison.differences, key=lambda each: each not in unfair)
-    return [
-        f"{'warning: ' if each in unfair else ''}{each[0]} differs: a {visible(each[1]) or ABSENT}, "
-        f"b {visible(each[2]) or ABSENT}"
-        for each in ordered
-    ]
+    others = [each for each in comparison.differences if each not in comparison.unfair]
+    return difference_lines(comparison.unfair, is_unfair=True) + difference_lines(others, is_unfair=False)
 
 
 def _trouble_lines(comparison: Comparison) -> list[str]:
     named = zip("ab", comparison.troubles)
-    return [f"warning: {side}: {trouble}; differences may be of the machine" for side, trouble in named if trouble]
+    lines = [f"warning: {side}: {trouble}; differences may be due to the machine" for side, trouble in named if trouble]
+    dropped = zip("ab", comparison.dropped)
+    return lines + [
+        f"{side}: {plural(len(each), 'process', 'processes')} dropped: {'; '.join(each)}"
+        for side, each in dropped
+        if each
+    ]
 
 
-def summary_lines(comparison: Comparison, asked: ComparisonRequest, failed: Sequence[ComparedRow]) -> list[str]:
-    """The whole in a sentence, how many rows of each kind, what chance does, what to do next, what failed."""
-    lines = [_headline(row, asked.margin) for row in comparison.totals[:1]]
-    counts = [f"{comparison.count(verdict)} {verdict}" for verdict in _VERDICTS if comparison.count(verdict)]
-    if counts:
-        lines.append(f"rows: {', '.join(counts)}")
-    if comparison.count(FASTER) + comparison.count(SLOWER):
-        chance = number_text(comparison.expected_by_chance, 2)
+def _course(comparison: Comparison, request: ComparisonRequest) -> list[str]:
+    """What times are, which variance the intervals have, and how verdicts are corrected."""
+    floor, source = request.floor
+    where = "assumed; profkit doctor --noise measures it" if source == "assumed" else source
+    what = _TIMES.get(comparison.per, "times of a call; share: own time in b's threads")
+    lines = [f"{what}; a ratio above 1 means that b is faster"]
+    several = [f"{side}: {count}" for side, count in zip("ab", comparison.processes) if count > 1]
+    if len(several) == 2:
+        spread = f"the variance between processes ({', '.join(several)})"
+    elif several:
+        spread = f"the variance between processes in {several[0][0]}, inside the one process in the other"
+    else:
+        spread = "the variance inside one process each"
+    lines.append(f"intervals: 95%, {spread}, and the noise floor of times, {percent_text(100.0 * floor)} ({where})")
+    if comparison.corrected_for > 1:
+        half = ", half of these in the whole" if comparison.totals else ""
+        count = f"the number of rows (Holm, {comparison.corrected_for})"
         lines.append(
-            f"chance alone calls up to {chance} of {comparison.judged} rows faster or slower (95%); intervals cover "
-            "variation within a run, not between runs: record the same program twice to see the latter"
+            f"verdicts are corrected for {count}: 5% of tables in which nothing changed have a wrong one{half}"
         )
-    lines += _next_step(comparison)
-    if asked.limit is not None:
-        lines.append(_outcome(comparison, failed, asked.limit, asked.despite_trouble))
     return lines
 
 
-def comparison_to_json(
-    comparison: Comparison, asked: ComparisonRequest, failed: Sequence[ComparedRow]
-) -> dict[str, Any]:
+def summary_lines(comparison: Comparison, request: ComparisonRequest) -> list[str]:
+    """The total in a sentence, the number of rows of each kind, what is not covered, the next step, failures."""
+    lines = [_headline(row, request.margin) for row in comparison.totals[:1]]
+    counts = [f"{comparison.count(verdict)} {verdict}" for verdict in _VERDICTS if comparison.count(verdict)]
+    if counts:
+        lines.append(f"rows: {', '.join(counts)}")
+    if min(comparison.processes) == 1 and comparison.per == STEP:
+        seen = "one process each was seen" if max(comparison.processes) == 1 else "one process was seen on one side"
+        lines.append(f"only {seen}, and two processes differ by themselves: profkit network --runs 3 covers that")
+    lines += _next_step(comparison)
+    if request.limit is not None:
+        lines.append(_outcome(comparison, request.limit, request.despite_trouble))
+    return lines
+
+
+def comparison_to_json(comparison: Comparison, request: ComparisonRequest) -> dict[str, Any]:
     """Everything, all rows. ratio is a / b: above 1, b is faster."""
     return {
         "schema": SCHEMA,
-        "a": asked.a,
-        "b": asked.b,
+        "a": request.a,
+        "b": request.b,
         "by": comparison.by,
         "per": comparison.per,
-        "margin": asked.margin,
-        "fail_on": asked.limit,
-        "failed": [row.name for row in failed],
+        "margin": request.margin,
+        "fail_on": request.limit,
+        "failed": [row.name for row in comparison.failed],
         "differences": [dict(zip(("name", "a", "b"), each)) for each in comparison.differences],
         "troubles": dict(zip("ab", comparison.troubles)),
-        "expected_by_chance": comparison.expected_by_chance,
+        "dropped": {side: list(dropped) for side, dropped in zip("ab", comparison.dropped)},
+        "processes": dict(zip("ab", comparison.processes)),
+        "floor": request.floor[0],
+        "corrected_for": comparison.corrected_for,
         "samples_needed_for_total": comparison.samples_needed_for_total(),
         "samples_needed_for_rows": comparison.samples_needed_for_rows(),
+        "runs_needed": comparison.runs_needed(),
         "totals": [asdict(row) for row in comparison.totals],
         "rows": [asdict(row) for row in comparison.rows],
     }
 
 
 def _line(row: ComparedRow) -> Line:
-    change = "" if row.a_ns is None or row.b_ns is None else _signed(row.change_ns)
+    sign = "+" if row.change_ns > 0 else "-" if row.change_ns < 0 else ""
+    change = "" if row.a_ns is None or row.b_ns is None else sign + time_text(abs(row.change_ns))
     share = row.share_b if row.share_b is not None else row.share_a
     texts = (
         visible(row.name),
@@ -156,39 +182,30 @@ def _next_step(comparison: Comparison) -> list[str]:
     """What would resolve the whole and the rows, if something is left open."""
     if not any(row.verdict == NOT_RESOLVED for row in (*comparison.totals[:1], *comparison.rows)):
         return []
+    if any(comparison.troubles) and not any(row.samples_needed or row.runs_needed for row in comparison.rows):
+        return ["too busy to judge: record both again while the machine is quiet (top shows who runs)"]
+    runs = comparison.runs_needed()
+    if runs:
+        return [f"to resolve more, record both again with profkit network --runs {runs}"]
     total, rows = comparison.samples_needed_for_total(), comparison.samples_needed_for_rows()
     if comparison.per != STEP:
         return [f"to resolve more, record programs that call these ranges about {rows} times"] if rows else [_HOPELESS]
-    wanted = [
-        f"--steps {total} for the step" if total else "",
-        f"--steps {rows} for every row from 1% on" if rows else "",
-    ]
-    asked = ", ".join(filter(None, wanted))
-    return [f"to resolve more, record both again with profkit network and about {asked}" if asked else _HOPELESS]
+    wanted = [f"--steps {total} for the step"] if total else []
+    wanted += [f"--steps {rows} for every row from 1% on"] if rows else []
+    needed = ", ".join(wanted)
+    return [f"to resolve more, record both again with profkit network and about {needed}" if needed else _HOPELESS]
 
 
-def _outcome(comparison: Comparison, failed: Sequence[ComparedRow], limit: float, despite_trouble: bool) -> str:
+def _outcome(comparison: Comparison, limit: float, despite_trouble: bool) -> str:
     text = percent_text(100.0 * limit)
     if any(comparison.troubles) and not despite_trouble:
         return (
-            f"not resolved: whether something is slower by more than {text} cannot be told from times of a busy "
+            f"not resolved: whether something is slower by more than {text} cannot be decided from times of a busy "
             "machine, nothing fails; record both again while it is quiet (top shows who runs), or add --force"
         )
-    if not failed:
-        return f"passed: nothing that matters is slower by more than {text} with its whole interval"
+    if not comparison.failed:
+        return f"passed: nothing that matters is slower by more than {text}, as far as resolved"
     named = "; ".join(
-        f"{visible(row.name)} by {percent_text(100.0 * (1.0 / (row.ratio or 1.0) - 1.0))}" for row in failed
+        f"{visible(row.name)} by {percent_text(100.0 * (1.0 / (row.ratio or 1.0) - 1.0))}" for row in comparison.failed
     )
-    return f"FAILED: slower by more than {text}, whole interval: {named}"
-
-
-def _what_times_are(comparison: Comparison) -> str:
-    if comparison.per == STEP:
-        return "times of a step; share: of b's recorded step; a ratio above 1 means that b is faster"
-    if comparison.per == LAUNCH:
-        return "times of a kernel or copy on the GPU; share: of b's GPU time; a ratio above 1 means that b is faster"
-    return "times of a call; share: own time in b's threads; a ratio above 1 means that b is faster"
-
-
-def _signed(ns: float) -> str:
-    return ("+" if ns > 0 else "-" if ns < 0 else "") + time_text(abs(ns))
+    return f"FAILED: slower by more than {text}, resolved: {named}"

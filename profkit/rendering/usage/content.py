@@ -1,4 +1,4 @@
-"""What a report says, before it is drawn: a Usage and a choice of columns and rows in, a Table out."""
+"""The contents of a report, before it is drawn: a Usage and a choice of columns and rows in, a Table out."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ import numpy as np
 from profkit.attribution.metrics import METRICS, SUM
 from profkit.attribution.usage import NAME, Usage, Value
 from profkit.capture.schema import Capture, RangeKind
-from profkit.rendering.quantities import bytes_text, number_text, percent_text, time_text
-from profkit.rendering.tables.table import Column, Line, Table
+from profkit.errors import listed
+from profkit.rendering.quantities import bytes_text, number_text, percent_text, plural, time_text
+from profkit.rendering.tables.table import Line, Table, TableColumn
 from profkit.rendering.terminal import visible
-from profkit.rendering.usage.columns import UsageColumn, choose_usage_columns, count_text
+from profkit.rendering.usage.columns import UsageColumn, choose_usage_columns, row_order, top_rows
 from profkit.rendering.usage.files import usage_records
-from profkit.rendering.usage.rows import row_order, top_rows
 
 DEFAULT_TOP = 30
-MARKS_NAMED = 5
 WARNINGS_SHOWN = 10
 TOTAL = "total"
 UNNAMED = "(unnamed)"
@@ -28,7 +27,7 @@ UNNAMED = "(unnamed)"
 
 @dataclass(frozen=True)
 class View:
-    """What of a table is shown, and how it is ordered."""
+    """The shown part of a table, and its order."""
 
     columns: Sequence[str] | None = None
     sort: str | None = None
@@ -37,7 +36,7 @@ class View:
 
 
 def build_table(usage: Usage, view: View, around: Table | None = None) -> Table:
-    """Chosen rows in order, then what is not shown, what no row explains, and the total; `around` has the rest."""
+    """Chosen rows in order, then hidden rows, remainders and the total; `around` has the text around them."""
     columns = choose_usage_columns(view.columns, usage)
     order = row_order(usage, view.sort)
     shown = top_rows(usage, order, view.sort, view.top)
@@ -52,7 +51,7 @@ def build_table(usage: Usage, view: View, around: Table | None = None) -> Table:
     lines += [replace(below[0], has_rule=True), *below[1:]]
     return replace(
         around or Table(),
-        columns=[Column(NAME, usage.by, is_text=True), *columns],
+        columns=[TableColumn(NAME, usage.by, is_text=True), *columns],
         lines=lines if usage.rows else (),
         is_dense=False,
         records=partial(usage_records, usage),
@@ -71,7 +70,6 @@ def _row_lines(usage: Usage, shown: Sequence[int], columns: Sequence[UsageColumn
 
 
 def surroundings(capture: Capture, usage: Usage) -> Table:
-    """What stands around the table of a traced program."""
     title, *facts = headlines(capture, usage)
     return Table(
         title,
@@ -84,20 +82,18 @@ def surroundings(capture: Capture, usage: Usage) -> Table:
 
 
 def step_surroundings(capture: Capture, usage: Usage) -> Table:
-    """What stands around the table of steps that a capture has."""
     around = surroundings(capture, usage)
     instead = [] if usage.rows else ["no operator was recorded"]
     return replace(around, facts=[*around.facts, steps_line(usage)], notes=usage.notes, instead=instead)
 
 
 def steps_line(usage: Usage) -> str:
-    """Of which steps the table is."""
     steps = "the one recorded step" if usage.steps == 1 else f"mean of {usage.steps} recorded steps"
     return f"table: {steps}; own times and the rows below add up to the step's wall clock"
 
 
 def loss_lines(capture: Capture) -> list[str]:
-    """What was lost, first of all; nothing when nothing was."""
+    """Losses; empty without any."""
     losses = capture.losses
     lines = []
     if losses.records:
@@ -115,7 +111,7 @@ def loss_lines(capture: Capture) -> list[str]:
 
 
 def warning_lines(capture: Capture) -> list[str]:
-    """Damage, killed processes and the like; a file in pieces does not push its table off the screen."""
+    """Damage, killed processes and the like; limited, so that the table stays visible."""
     lines = [f"warning: {visible(warning)}" for warning in capture.warnings[:WARNINGS_SHOWN]]
     more = len(capture.warnings) - len(lines)
     return [*lines, f"warning: {more:,} more warnings like these"] if more > 0 else lines
@@ -141,23 +137,20 @@ def headlines(capture: Capture, usage: Usage) -> list[str]:
 
 
 def no_range_lines(capture: Capture, usage: Usage) -> list[str]:
-    """What stands in place of a table without rows: why there are none, and the totals; nothing when there are rows."""
+    """Shown instead of a table without rows: the reason, and the totals; empty if there are rows."""
     if usage.rows:
         return []
-    is_range = capture.ranges.kind != np.uint8(RangeKind.MARK)
-    if is_range.any():
-        lines = ["no ranges were recorded in the chosen threads"]
-    else:
-        lines = ["no ranges were recorded: they come from nvtx, torch, oneDNN or profkit.scope"]
+    has_ranges = (capture.ranges.kind != np.uint8(RangeKind.MARK)).any()
+    why = " in the chosen threads" if has_ranges else ": they come from nvtx, torch, oneDNN or profkit.scope"
     totals = f"thread time {time_text(usage.wall_ns)}"
     if usage.totals.get("alloc_bytes") is not None:
         calls, size, peak = (usage.totals[name] for name in ("alloc_calls", "alloc_bytes", "peak_bytes"))
         totals += f"; {plural(calls, 'allocation')} of {bytes_text(size)}, at most {bytes_text(peak)} at once"
-    return [*lines, totals]
+    return [f"no ranges were recorded{why}", totals]
 
 
 def footnotes(usage: Usage) -> list[str]:
-    """What a reader of the table must know besides its numbers."""
+    """The notes below the table."""
     notes = []
     if usage.threads > 1:
         notes.append(f"total is the time of {usage.threads} threads together")
@@ -167,9 +160,8 @@ def footnotes(usage: Usage) -> list[str]:
     if opened:
         notes.append(f"{plural(opened, 'range')} had no end: counted up to the last known moment")
     if usage.marks:
-        named = ", ".join(f"{visible(mark.name)} {mark.count:,}" for mark in usage.marks[:MARKS_NAMED])
-        more = f" and {len(usage.marks) - MARKS_NAMED:,} more names" if len(usage.marks) > MARKS_NAMED else ""
-        notes.append(f"{plural(sum(mark.count for mark in usage.marks), 'mark')}: {named}{more}")
+        named = listed([f"{visible(mark.name)} {mark.count:,}" for mark in usage.marks])
+        notes.append(f"{plural(sum(mark.count for mark in usage.marks), 'mark')}: {named}")
     small = usage.facts.get("small_alloc_calls")
     if small:
         size = bytes_text(usage.facts["small_alloc_bytes"])
@@ -191,32 +183,23 @@ def _overhead_notes(usage: Usage) -> list[str]:
 
 
 def _special(name: str, values: Mapping[str, Value], usage: Usage, columns: Sequence[UsageColumn], tone: str) -> Line:
-    """A line that is no row; it has the columns of which it knows something."""
+    """A line that is not a row; columns without a value are blank."""
     found = [(column, *column.metric.value(usage, values)) for column in columns]
     return Line((name, *(column.text(value) if has else "" for column, has, value in found)), tone)
 
 
 def _hidden_values(usage: Usage, shown: Sequence[int]) -> dict[str, Value]:
-    """Of the rows that are not shown: what adds up."""
-    values: dict[str, Value] = {}
-    for name in _adding(usage):
-        total, column = usage.rows.sum(name), usage.rows.columns[name]
-        if total is not None:
-            values[name] = total - sum(column[row] or 0 for row in shown)
-    return values
+    """The sums of the rows that are not shown."""
+    columns = usage.rows.columns
+    return {name: total - sum(columns[name][row] or 0 for row in shown) for name, total in _sums(usage).items()}
 
 
 def _total_values(usage: Usage) -> dict[str, Value]:
-    """Of the whole: what is known of it, or rows and remainders together."""
-    sums = {name: usage.rows.sum(name) for name in _adding(usage)}
-    whole = {name: value + (usage.left(name) or 0) for name, value in sums.items() if value is not None}
-    return {**whole, **usage.totals}
+    """The totals: as recorded, or rows plus remainders."""
+    return {**{name: value + (usage.left(name) or 0) for name, value in _sums(usage).items()}, **usage.totals}
 
 
-def _adding(usage: Usage) -> list[str]:
-    return [metric.name for metric in METRICS if metric.adds == SUM and metric.name in usage.rows.columns]
-
-
-def plural(count: Value, one: str, many: str = "") -> str:
-    """A count with its noun: 1 thread, 2 processes."""
-    return f"{count_text(count)} {one if count == 1 else many or one + 's'}"
+def _sums(usage: Usage) -> dict[str, int]:
+    """Of all rows, by the metrics that add up and are known."""
+    names = [metric.name for metric in METRICS if metric.adds == SUM and metric.name in usage.rows.columns]
+    return {name: value for name in names if (value := usage.rows.sum(name)) is not None}

@@ -12,12 +12,7 @@ from profkit.rendering.tables.csv_file import render_csv
 from profkit.rendering.tables.json_file import escaped, render_json
 
 SCHEMA = "profkit.usage/1"
-_FACTS = {
-    "small_alloc_calls": None,
-    "small_alloc_bytes": None,
-    "is_overhead_subtracted": False,
-    "replaced_names": 0,
-}
+_FACTS = {"small_alloc_calls": None, "small_alloc_bytes": None, "is_overhead_subtracted": False, "replaced_names": 0}
 
 
 def _head(usage: Usage) -> dict[str, Any]:
@@ -61,9 +56,9 @@ def _part(part: Remainder, names: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def render_usage_json(usage: Usage, more: Mapping[str, Any] | None = None) -> str:
-    """The JSON text, all rows, one line each; `more` stands before them."""
+    """The JSON text, all rows, one line each; `more` precedes them."""
     head = render_json({**_head(usage), **(more or {})}).removesuffix("\n}\n")
-    names = row_fields(usage)
+    names = usage_fields(usage)
     # Column by column: an encoder called for each row costs a large table seconds.
     columns = [_json_texts(name, usage.rows.column(name)) for name in names]
     form = "  {" + ", ".join(f'"{name}": %s' for name in names) + "}"
@@ -73,7 +68,7 @@ def render_usage_json(usage: Usage, more: Mapping[str, Any] | None = None) -> st
 
 def render_usage_csv(usage: Usage) -> str:
     """One line per row, all rows; what was not recorded is an empty field."""
-    names = row_fields(usage)
+    names = usage_fields(usage)
     columns = [usage.rows.column(name) for name in names]
     if "path" in names:
         columns[names.index("path")] = _json_texts("path", usage.rows.column("path"))
@@ -81,12 +76,11 @@ def render_usage_csv(usage: Usage) -> str:
 
 
 def usage_records(usage: Usage) -> list[dict[str, Any]]:
-    """All rows, each as its fields by name."""
-    names = row_fields(usage)
+    names = usage_fields(usage)
     return [dict(zip(names, row)) for row in zip(*map(usage.rows.column, names))]
 
 
-def row_fields(usage: Usage) -> list[str]:
+def usage_fields(usage: Usage) -> list[str]:
     """The fields that tables of this clock by this have, recorded or not."""
     return [metric.name for metric in METRICS if metric.recorder(usage.clock, usage.by)]
 

@@ -15,8 +15,8 @@ from itertools import islice, repeat
 from profkit.attribution.metrics import find_metric
 from profkit.attribution.usage import Usage, UsageRow, Value
 from profkit.rendering.terminal import visible
+from profkit.rendering.usage.columns import row_order, top_rows
 from profkit.rendering.usage.content import View
-from profkit.rendering.usage.rows import row_order, top_rows
 
 HEADER = "node name | requested bytes | total execution time | accelerator execution time | cpu execution time"
 ROOT = "_TFProfRoot"

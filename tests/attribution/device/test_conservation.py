@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from profkit.attribution.account import DEVICES, THREADS
+from profkit.attribution.account import DEVICES
 from profkit.attribution.device.hosts import Hosts
 from profkit.attribution.device.lanes import lanes_of
 from profkit.attribution.grouping import groupings_on
@@ -43,20 +42,6 @@ def test_rows_and_remainders_add_up_to_the_wall_clock_part_by_part(by: str, trac
     for name, total in usage.parts.items():
         of_rows = sum(usage.rows.column(name)) if name in ROW_PARTS else 0
         assert of_rows + (usage.left(name) or 0) == total
-
-
-@pytest.mark.parametrize("by", groupings_on(THREADS))
-@given(trace=device_traces())
-@settings(max_examples=40, deadline=None)
-def test_the_time_of_threads_adds_up_though_their_ranges_overlap(by: str, trace: Capture) -> None:
-    usage = usage_of(trace, by, clock=THREADS)
-
-    has_ranges = np.isin(np.arange(len(trace.threads)), trace.ranges.thread)
-    if has_ranges.any():
-        assert usage.wall_ns == int((trace.threads.end_ns - trace.threads.start_ns)[has_ranges].sum())
-    assert sum(row.exclusive_ns for row in usage.rows) + usage.remainder_ns == usage.wall_ns
-    assert usage.remainder_ns >= 0 and all(row.exclusive_ns >= 0 for row in usage.rows)
-    assert sum(row.calls for row in usage.rows) == len(trace.ranges)
 
 
 @by_grouping
@@ -104,24 +89,6 @@ def test_the_segments_of_each_gpu_follow_each_other_without_a_hole(trace: Captur
         assert (starts[0], ends[-1]) == (trace.start_ns, trace.end_ns)
         assert starts[1:] == ends[:-1]
         assert all(start <= end for start, end in zip(starts, ends))
-
-
-@given(trace=device_traces())
-@settings(max_examples=60, deadline=None)
-def test_a_trace_without_work_on_a_gpu_divides_the_time_of_its_threads(trace: Capture) -> None:
-    if len(trace.activities["kind"]):
-        return
-    ranges = trace.ranges
-    spans = 0
-    for thread in set(ranges["thread"].tolist()):
-        mine = ranges["thread"] == thread
-        spans += int(ranges["end_ns"][mine].max() - ranges["start_ns"][mine].min())
-
-    usage = usage_of(trace, "operator", clock=DEVICES)
-
-    assert usage.devices == 0
-    assert usage.wall_ns == spans
-    assert sum(row.exclusive_ns for row in usage.rows) + usage.remainder_ns == spans
 
 
 @pytest.mark.parametrize("by", ["operator", "layer", "phase"])

@@ -33,8 +33,8 @@ GPU_FILES = [name for name in REAL_FILES if "cpu-only" not in name]
 NVTX_RANGES = (59, 60, 70, 71)
 
 
-def table(made: KinetoTrace, by: str, folder: Path) -> Usage:
-    return usage_of(read_kineto(made.write(folder / "trace.json")), by, clock=DEVICES)
+def table(made: KinetoTrace | NsightExport, by: str, folder: Path) -> Usage:
+    return usage_of(opened_trace(made.write(folder / "trace")), by, clock=DEVICES)
 
 
 def rows(usage: Usage) -> dict[str, UsageRow]:
@@ -319,7 +319,7 @@ def test_sequence_numbers_of_two_processes_do_not_mix(tmp_path: Path) -> None:
             start + 230, start + 260, 2, pid=pid, device=pid
         )
 
-    usage = usage_of(read_nsight(export.write(tmp_path / "r.sqlite")), "layer", clock=DEVICES)
+    usage = table(export, "layer", tmp_path)
 
     assert {name: row.device_ns for name, row in rows(usage).items()} == {"stage5": 50, "stage6": 50}
 
@@ -336,17 +336,8 @@ def test_sequence_numbers_are_those_of_the_forward_thread_that_an_arrow_tells(tm
         # The arrow is of the second operator: the number of the thread holds for the first one too.
         made.operator("aten::add", 60, 70, sequence=4, tid=tid)
         for phase, where, time in (("s", tid, 60), ("f", tid + 10, 300)):
-            made.events.append(
-                {
-                    "ph": phase,
-                    "cat": "fwdbwd",
-                    "id": number,
-                    "pid": 7,
-                    "tid": where,
-                    "ts": time / 1000,
-                    "name": "fwdbwd",
-                }
-            )
+            arrow = {"ph": phase, "cat": "fwdbwd", "name": "fwdbwd", "id": number, "pid": 7, "tid": where}
+            made.events.append({**arrow, "ts": time / 1000})
 
     found = rows(table(made, "layer", tmp_path))
 
@@ -357,7 +348,7 @@ def test_the_hooks_of_fsdp_make_layers(tmp_path: Path) -> None:
     export = NsightExport().range("FSDP::pre_forward (block.0)", 0, 10).range("aten::mm, op_id = 1", 20, 40)
     export.range("FSDP::post_forward (block.0)", 50, 60).call(25, 30, 1).kernel(100, 130, 1)
 
-    usage = usage_of(read_nsight(export.write(tmp_path / "r.sqlite")), "layer", clock=DEVICES)
+    usage = table(export, "layer", tmp_path)
 
     assert rows(usage)["block.0"].device_ns == 30
     assert rows(usage)["block.0"].calls == 1
@@ -376,9 +367,8 @@ def test_sums_with_everything_inside_count_recursion_once(tmp_path: Path) -> Non
 
 def test_a_layer_inside_one_of_the_same_name_is_no_second_call(tmp_path: Path) -> None:
     made = KinetoTrace().annotation("block", 0, 100).annotation("block", 10, 90).operator("a", 20, 80).call(30, 40, 1)
-    made.kernel(50, 75, 1)
 
-    row = rows(table(made, "layer", tmp_path))["block"]
+    row = rows(table(made.kernel(50, 75, 1), "layer", tmp_path))["block"]
 
     assert (row.calls, row.device_ns, row.device_inclusive_ns, row.exclusive_ns) == (1, 25, 25, 100)
 
@@ -399,7 +389,7 @@ def test_memory_counts_for_the_operator_that_allocated_it(tmp_path: Path) -> Non
     assert (usage.total_alloc_bytes, usage.unattributed_alloc_bytes, usage.total_peak_bytes) == (992, 96, 768)
     assert usage.notes[-2:] == (
         "1 frees are of GPU memory that was allocated before the recording",
-        "1 allocations were never given back, yet their addresses were used again",
+        "1 allocations were never freed, yet their addresses were used again",
     )
 
 
@@ -407,7 +397,7 @@ def test_pinned_memory_of_the_host_is_no_gpu_memory(tmp_path: Path) -> None:
     export = NsightExport().range("a", 0, 100).call(0, 5, 1).kernel(10, 20, 1)
     export.memory(10, 0xA0, 4096, kind=1).memory(20, 0xB0, 512)
 
-    usage = usage_of(read_nsight(export.write(tmp_path / "r.sqlite")), "operator", clock=DEVICES)
+    usage = table(export, "operator", tmp_path)
 
     assert usage.total_alloc_bytes == 512
 
@@ -507,7 +497,7 @@ def test_instances_of_one_template_are_told_apart_by_the_words_that_differ(tmp_p
 def test_streams_name_the_process_only_where_several_share_a_gpu(tmp_path: Path) -> None:
     export = NsightExport().kernel(0, 10, 1, pid=5).kernel(20, 40, 2, pid=6).kernel(50, 80, 3, pid=6, device=1)
 
-    usage = usage_of(read_nsight(export.write(tmp_path / "r.sqlite")), "stream", clock=DEVICES)
+    usage = table(export, "stream", tmp_path)
 
     assert {row.name: row.device_ns for row in usage.rows} == {
         "GPU 0 process 5 stream 7": 10,

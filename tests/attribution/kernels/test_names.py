@@ -15,66 +15,66 @@ from profkit.attribution.kernels.names import UNKNOWN, KernelName, parse_kernel
 from tests.support.places import SOURCES, TRACES
 
 
-def told(name: str) -> tuple[str, str, str, str, str, str]:
-    """Library, family, tile, transposes, dtype, arch."""
+def told(name: str) -> tuple[str, str, str, str, str]:
+    """Library, family, tile, transposes, dtype."""
     kernel = parse_kernel(name)
-    return kernel.library, kernel.family, kernel.tile, kernel.transposes, kernel.dtype, kernel.arch
+    return kernel.library, kernel.family, kernel.tile, kernel.transposes, kernel.dtype
 
 
 # Matrix products of cuBLAS and CUTLASS from Kepler to Blackwell.
 PRODUCTS = {
-    "sgemm_128x128x8_NT_vec": ("cublas", "gemm", "128x128", "nt", "f32", ""),
-    "sgemm_sm35_ldg_tn_32x16x64x8x16": ("cublas", "gemm", "", "tn", "f32", "sm35"),
-    "maxwell_sgemm_128x64_nn": ("cublas", "gemm", "128x64", "nn", "f32", "maxwell"),
-    "maxwell_sgemm_128x128_raggedMn_nn_splitK": ("cublas", "gemm", "128x128", "nn", "f32", "maxwell"),
-    "maxwell_gcgemm_64x32_nt": ("cublas", "gemm", "64x32", "nt", "c64", "maxwell"),
-    "volta_sgemm_128x64_nn": ("cublas", "gemm", "128x64", "nn", "f32", "volta"),
-    "volta_dgemm_64x64_nn": ("cublas", "gemm", "64x64", "nn", "f64", "volta"),
-    "volta_sgemm_fp16_128x64_nn": ("cublas", "gemm", "128x64", "nn", "f16", "volta"),
-    "volta_fp16_s884gemm_fp16_64x64_ldg8_f2f_nn": ("cublas", "gemm", "64x64", "nn", "f16", "volta"),
-    "turing_h1688gemm_128x128_ldg8_nn": ("cublas", "gemm", "128x128", "nn", "f16", "turing"),
-    "ampere_sgemm_32x32_sliced1x4_tn": ("cublas", "gemm", "32x32", "tn", "f32", "ampere"),
+    "sgemm_128x128x8_NT_vec": ("cublas", "gemm", "128x128", "nt", "f32"),
+    "sgemm_sm35_ldg_tn_32x16x64x8x16": ("cublas", "gemm", "", "tn", "f32"),
+    "maxwell_sgemm_128x64_nn": ("cublas", "gemm", "128x64", "nn", "f32"),
+    "maxwell_sgemm_128x128_raggedMn_nn_splitK": ("cublas", "gemm", "128x128", "nn", "f32"),
+    "maxwell_gcgemm_64x32_nt": ("cublas", "gemm", "64x32", "nt", "c64"),
+    "volta_sgemm_128x64_nn": ("cublas", "gemm", "128x64", "nn", "f32"),
+    "volta_dgemm_64x64_nn": ("cublas", "gemm", "64x64", "nn", "f64"),
+    "volta_sgemm_fp16_128x64_nn": ("cublas", "gemm", "128x64", "nn", "f16"),
+    "volta_fp16_s884gemm_fp16_64x64_ldg8_f2f_nn": ("cublas", "gemm", "64x64", "nn", "f16"),
+    "turing_h1688gemm_128x128_ldg8_nn": ("cublas", "gemm", "128x128", "nn", "f16"),
+    "ampere_sgemm_32x32_sliced1x4_tn": ("cublas", "gemm", "32x32", "tn", "f32"),
     "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_nn": (
-        "cublas", "gemm", "128x128", "nn", "bf16", "ampere"),
+        "cublas", "gemm", "128x128", "nn", "bf16"),
     "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_execute_kernel__5x_cublas": (
-        "cublas", "gemm", "64x64", "tn", "f32", "sm80"),
+        "cublas", "gemm", "64x64", "tn", "f32"),
     "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_kernel__5x_cublas": (
-        "cublas", "gemm", "128x128", "tn", "bf16", "sm90"),
-    "nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT": ("cublas", "gemm", "128x256", "nn", "f16", ""),
-    "nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN": ("cublas", "gemm", "192x192", "tn", "bf16", ""),
+        "cublas", "gemm", "128x128", "tn", "bf16"),
+    "nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT": ("cublas", "gemm", "128x256", "nn", "f16"),
+    "nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN": ("cublas", "gemm", "192x192", "tn", "bf16"),
     "void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false, false, P<int> >(P)": (
-        "cublas", "gemv", "", "", "f32", ""),
+        "cublas", "gemv", "", "", "f32"),
     "void gemmSN_TN_kernel<float, 128, 16, 2, 4, 8, 9, false, cublasGemvTensorStridedBatched<float const> >(P)": (
-        "cublas", "gemm", "", "tn", "f32", ""),
-    "cutlass_80_tensorop_s1688gemm_128x128_16x4_nt_align4": ("cutlass", "gemm", "128x128", "nt", "tf32", "sm80"),
+        "cublas", "gemm", "", "tn", "f32"),
+    "cutlass_80_tensorop_s1688gemm_128x128_16x4_nt_align4": ("cutlass", "gemm", "128x128", "nt", "tf32"),
     "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nn_align1>(P)": (
-        "cutlass", "gemm", "128x64", "nn", "f32", "sm80"),
+        "cutlass", "gemm", "128x64", "nn", "f32"),
     "void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_128x2_tn_align8>(P)": (
-        "cutlass", "gemm", "32x32", "tn", "bf16", "sm80"),
+        "cutlass", "gemm", "32x32", "tn", "bf16"),
     "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int>, cutlass::gemm::"
     "collective::CollectiveMma<int, cute::tuple<long, cute::C<1>>, float, cutlass::bfloat16_t>>>(P)": (
-        "cutlass", "gemm", "", "", "bf16", ""),
+        "cutlass", "gemm", "", "", "bf16"),
     "cutlass3x_sm90_tensorop_s64x128x16gemm_f16_f16_f32_void_f16_128x128x64_2x1x1_0_tnn_align8_warpspecialized": (
-        "cutlass", "gemm", "128x128", "tn", "f16", "sm90"),
+        "cutlass", "gemm", "128x128", "tn", "f16"),
 }  # fmt: skip
 
 CONVOLUTIONS = {
-    "maxwell_scudnn_128x64_relu_small_nn": ("cudnn", "conv", "128x64", "nn", "f32", "maxwell"),
+    "maxwell_scudnn_128x64_relu_small_nn": ("cudnn", "conv", "128x64", "nn", "f32"),
     "turing_fp16_s1688cudnn_fp16_256x64_ldg8_relu_f2f_exp_small_nhwc_tn_v1": (
-        "cudnn", "conv", "256x64", "tn", "f16", "turing"),
+        "cudnn", "conv", "256x64", "tn", "f16"),
     "void implicit_convolve_sgemm<float, float, 128, 5, 5, 3, 3, 3, 1, false, false, true>(int)": (
-        "cudnn", "conv", "", "", "f32", ""),
+        "cudnn", "conv", "", "", "f32"),
     "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(P<float>)": (
-        "cudnn", "winograd", "4x4", "", "f32", ""),
+        "cudnn", "winograd", "4x4", "", "f32"),
     "cudnn_infer_volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1": (
-        "cudnn", "winograd", "128x128", "nt", "f32", "volta"),
-    "void fft2d_r2c_32x32<float, false, 5u, true>(float2*)": ("cudnn", "fft", "32x32", "", "f32", ""),
+        "cudnn", "winograd", "128x128", "nt", "f32"),
+    "void fft2d_r2c_32x32<float, false, 5u, true>(float2*)": ("cudnn", "fft", "32x32", "", "f32"),
     "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_s1688fprop_optimized_tf32_128x128_16x4>(P)": (
-        "cudnn", "conv", "128x128", "", "tf32", ""),
-    "void cudnn::cnn::im2col4d_kernel<float, long>(P)": ("cudnn", "im2col", "", "", "f32", ""),
-    "void caffe::im2col_gpu_kernel<float>(int)": ("caffe", "im2col", "", "", "f32", ""),
-    "void tensorflow::DepthwiseConv2dGPUKernelNCHW<float, 3, 3, 1>(P)": ("tensorflow/eigen", "conv", "", "", "f32", ""),
-    "void profkit::conv2d_implicit_gemm<float, 128>(P)": ("profkit", "conv", "", "", "f32", ""),
+        "cudnn", "conv", "128x128", "", "tf32"),
+    "void cudnn::cnn::im2col4d_kernel<float, long>(P)": ("cudnn", "im2col", "", "", "f32"),
+    "void caffe::im2col_gpu_kernel<float>(int)": ("caffe", "im2col", "", "", "f32"),
+    "void tensorflow::DepthwiseConv2dGPUKernelNCHW<float, 3, 3, 1>(P)": ("tensorflow/eigen", "conv", "", "", "f32"),
+    "void profkit::conv2d_implicit_gemm<float, 128>(P)": ("profkit", "conv", "", "", "f32"),
 }  # fmt: skip
 
 OTHERS = {
@@ -125,13 +125,13 @@ AUXILIARY = {
     "void epilogue::impl::globalKernel<float, float, float, true, true>(int)": "epilogue",
     "void profkit::cuda::conv2d_implicit_gemm_pack<true>(P)": "layout",
     "void profkit::cuda::matmul_batched_pointers<float>(P)": "workspace tables",
-    "void profkit::cuda::conv2d_depthwise_add_splits(P)": "split-k reduction",
+    "void profkit::cuda::conv2d_add_splits(P)": "split-k reduction",
     "void profkit::cuda::matmul_split_k_sum<float>(P)": "split-k reduction",
 }
 
 
 @pytest.mark.parametrize("name", [*PRODUCTS, *CONVOLUTIONS])
-def test_products_and_convolutions_are_told_by_library_tile_transposes_format_and_architecture(name: str) -> None:
+def test_products_and_convolutions_are_told_by_library_tile_transposes_and_format(name: str) -> None:
     assert told(name) == {**PRODUCTS, **CONVOLUTIONS}[name]
 
 
@@ -173,33 +173,6 @@ def test_the_kernels_of_the_published_table_of_caffe_and_tensorflow_are_told_apa
 )  # fmt: skip
 def test_tensor_cores_are_seen_where_the_name_says_so(name: str, uses: bool) -> None:
     assert parse_kernel(name).uses_tensor_cores is uses
-
-
-@pytest.mark.parametrize(
-    ("name", "accumulator"),
-    [
-        ("volta_fp16_s884gemm_fp16_64x64_ldg8_f2f_nn", "f32"),
-        ("volta_h884gemm_256x128_ldg8_tn", "f16"),
-        ("sm80_xmma_dgrad_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x32", "f32"),
-        ("maxwell_sgemm_128x64_nn", ""),
-    ],
-)
-def test_the_accumulator_is_told_where_the_name_has_it(name: str, accumulator: str) -> None:
-    assert parse_kernel(name).accumulator == accumulator
-
-
-@pytest.mark.parametrize(
-    ("name", "direction"),
-    [
-        ("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x16", "forward"),
-        ("void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int)", "input-gradient"),
-        ("void wgrad_alg0_engine<float, 128, 6, 7, 3, 3, 5, false, 512>(int)", "weight-gradient"),
-        ("cudnn_infer_volta_scudnn_128x64_stridedB_interior_nn_v1", ""),
-        ("maxwell_sgemm_128x64_nn", ""),
-    ],
-)
-def test_the_direction_of_a_convolution_is_told_but_not_guessed(name: str, direction: str) -> None:
-    assert parse_kernel(name).direction == direction
 
 
 CLAMP = (
@@ -272,7 +245,7 @@ def test_every_kernel_of_the_real_traces_has_a_library_a_family_and_a_short_name
     assert len(kernels) > 100
     assert [k.name for k in kernels if k.library == UNKNOWN or k.family == "other"] == []
     assert [k.short for k in kernels if len(k.short) > 96 or "lambda" in k.short or "at::" in k.short] == []
-    assert [k.name for k in kernels if k.family == "gemm" and not (k.tile and k.transposes and k.arch)] == []
+    assert [k.name for k in kernels if k.family == "gemm" and not (k.tile and k.transposes)] == []
     # Each of them names its operands, but for tables, byte-wise copies and what the driver does.
     assert {k.family for k in kernels if not k.dtype} <= {"tables", "copy", "memset", "winograd"}
 
@@ -335,17 +308,3 @@ def test_every_cuda_kernel_of_profkit_is_told_by_operator() -> None:
         operator = name.partition("_")[0]
         expected = {"conv", "winograd", "im2col"} if operator == "conv2d" else {families[operator], "tables"}
         assert kernel.family in expected, name
-
-
-@pytest.mark.parametrize(
-    ("name", "direction"),
-    [
-        ("conv2d_direct_forward", "forward"),
-        ("conv2d_direct_input_gradient", "input-gradient"),
-        ("conv2d_direct_weight_gradient", "weight-gradient"),
-        ("conv2d_implicit_gemm_weights", "weight-gradient"),
-        ("conv2d_implicit_gemm", ""),  # serves two directions
-    ],
-)
-def test_profkits_convolutions_tell_their_direction(name: str, direction: str) -> None:
-    assert parse_kernel(f"void profkit::cuda::{name}<128, 64, true>(P)").direction == direction

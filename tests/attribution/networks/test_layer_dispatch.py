@@ -9,57 +9,52 @@ import pytest
 from profkit.attribution.networks import layer_dispatch as module
 from profkit.attribution.networks.operators import operators_of
 from profkit.capture.schema import Capture, Level
-from tests.capture.network_captures import layer, network_capture, op, primitive, recording_of, runtime
+from tests.capture.network_captures import Event, layer, network_capture, op, primitive, recording_of, runtime
 
 
 def layer_dispatch(made: Capture) -> dict[tuple[str, str], int] | None:
     return module.layer_dispatch(operators_of(network_capture(made)))
 
 
-def test_a_layers_code_around_its_operators_is_its_dispatch() -> None:
-    made = recording_of(
-        layer("conv1", 10, 90),
-        op("conv", 20, 60, layer="conv1", phase="forward"),
-        primitive("gemm", 30, 50),
-        layer("pool1", 90, 100),
-        steps=[(0, 100)],
-    )
-
-    assert layer_dispatch(made) == {("conv1", "forward"): 10 + 30, ("pool1", "forward"): 10}
+FORWARD, BACKWARD = ({"layer": "conv1", "phase": phase} for phase in ("forward", "backward"))
 
 
-def test_the_framework_around_a_backward_operator_belongs_to_its_layer_and_phase() -> None:
-    made = recording_of(
-        runtime("node", 10, 50, "autograd", layer="conv1", phase="backward"),
-        op("conv_backward", 20, 45, "autograd", layer="conv1", phase="backward"),
-        runtime("engine", 0, 60),  # of no layer
-        steps=[(0, 100)],
-    )
-
-    assert layer_dispatch(made) == {("conv1", "backward"): 15}
-
-
-def test_while_another_thread_works_nothing_is_dispatch() -> None:
-    made = recording_of(layer("conv1", 0, 80), op("other", 10, 70, "second"), steps=[(0, 100)])
-
-    assert layer_dispatch(made) == {("conv1", "forward"): 20}
-
-
-def test_a_layer_in_a_layer_owns_its_own_part_even_when_both_begin_together() -> None:
-    made = recording_of(layer("inner", 10, 30), layer("outer", 10, 60), layer("last", 50, 60), steps=[(0, 100)])
-
-    assert layer_dispatch(made) == {("inner", "forward"): 20, ("outer", "forward"): 20, ("last", "forward"): 10}
-
-
-def test_sources_that_see_no_layers_say_so() -> None:
-    assert layer_dispatch(recording_of(op("conv", 20, 60, layer="conv1"), steps=[(0, 100)])) is None
-    assert layer_dispatch(recording_of(runtime("executor", 0, 90), steps=[(0, 100)])) is None
-
-
-def test_only_time_inside_of_steps_counts() -> None:
-    made = recording_of(layer("conv1", 50, 130), layer("conv1", 150, 160), steps=[(0, 100), (110, 140)])
-
-    assert layer_dispatch(made) == {("conv1", "forward"): 50}
+@pytest.mark.parametrize(
+    ("events", "steps", "expected"),
+    [
+        (
+            [layer("conv1", 10, 90), op("conv", 20, 60, **FORWARD), primitive("gemm", 30, 50), layer("pool1", 90, 100)],
+            [(0, 100)],
+            {("conv1", "forward"): 10 + 30, ("pool1", "forward"): 10},
+        ),
+        (
+            [
+                runtime("node", 10, 50, "autograd", **BACKWARD),
+                op("conv_backward", 20, 45, "autograd", **BACKWARD),
+                runtime("engine", 0, 60),  # of no layer
+            ],
+            [(0, 100)],
+            {("conv1", "backward"): 15},
+        ),
+        # Nothing is dispatch while another thread works.
+        ([layer("conv1", 0, 80), op("other", 10, 70, "second")], [(0, 100)], {("conv1", "forward"): 20}),
+        # A layer in a layer, which both begin together, owns its own part.
+        (
+            [layer("inner", 10, 30), layer("outer", 10, 60), layer("last", 50, 60)],
+            [(0, 100)],
+            {("inner", "forward"): 20, ("outer", "forward"): 20, ("last", "forward"): 10},
+        ),
+        # Time outside of steps does not count.
+        ([layer("conv1", 50, 130), layer("conv1", 150, 160)], [(0, 100), (110, 140)], {("conv1", "forward"): 50}),
+        # Sources that see no layers say so.
+        ([op("conv", 20, 60, layer="conv1")], [(0, 100)], None),
+        ([runtime("executor", 0, 90)], [(0, 100)], None),
+    ],
+)
+def test_code_around_the_operators_of_a_layer_is_its_dispatch(
+    events: list[Event], steps: list[tuple[int, int]], expected: dict[tuple[str, str], int] | None
+) -> None:
+    assert layer_dispatch(recording_of(*events, steps=steps)) == expected
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -63,30 +63,29 @@ def test_nanoseconds_that_cannot_be_split_go_to_each_in_turn() -> None:
     assert (operators.wall_ns[::2].sum(), operators.wall_ns[1::2].sum()) == (5, 5)
 
 
-def test_what_is_in_no_operator_is_named_after_what_was_open() -> None:
-    operators = found(
-        layer("conv1", 0, 30), op("convolution", 10, 20), runtime("engine", 40, 70), op("relu", 50, 60), step(0, 100)
-    )
-
-    # 20 in the layer's Python code, 40 with nothing open; 20 in the engine.
-    assert remainders(operators) == {"dispatch": 20 + 40, "framework": 20}
-
-
-def test_the_framework_s_own_code_goes_before_a_layer_s_on_another_thread() -> None:
-    operators = found(layer("conv1", 0, 100), runtime("engine", 20, 60, "second"))
-
-    assert remainders(operators) == {"dispatch": 60, "framework": 40}
-
-
-def test_python_code_inside_the_framework_s_code_is_dispatch() -> None:
-    assert remainders(found(runtime("engine", 0, 100), layer("conv1", 20, 60))) == {"dispatch": 40, "framework": 60}
-
-
-def test_an_instant_without_spans_is_idle_only_where_the_source_can_tell() -> None:
-    events = [op("a", 0, 50), layer("conv1", 50, 60)]
-
-    assert remainders(found(*events)) == {"dispatch": 50}
-    assert remainders(found(*events, facts={OBSERVES_IDLE: True})) == {"dispatch": 10, "idle": 40}
+@pytest.mark.parametrize(
+    ("events", "facts", "expected"),
+    [
+        # 20 in the layer's Python code, 40 with nothing open; 20 in the engine.
+        (
+            [layer("conv1", 0, 30), op("a", 10, 20), runtime("engine", 40, 70), op("relu", 50, 60), step(0, 100)],
+            None,
+            {"dispatch": 20 + 40, "framework": 20},
+        ),
+        # The framework's own code goes before a layer's on another thread.
+        ([layer("conv1", 0, 100), runtime("engine", 20, 60, "second")], None, {"dispatch": 60, "framework": 40}),
+        # Python code inside the framework's code.
+        ([runtime("engine", 0, 100), layer("conv1", 20, 60)], None, {"dispatch": 40, "framework": 60}),
+        # An instant without spans is idle only where the source can tell.
+        ([op("a", 0, 50), layer("conv1", 50, 60)], None, {"dispatch": 50}),
+        ([op("a", 0, 50), layer("conv1", 50, 60)], {OBSERVES_IDLE: True}, {"dispatch": 10, "idle": 40}),
+        ([], None, {"dispatch": 100}),
+    ],
+)
+def test_what_is_in_no_operator_is_named_after_what_was_open(
+    events: list[Event], facts: dict[str, bool] | None, expected: dict[str, int]
+) -> None:
+    assert remainders(found(*events, facts=facts)) == expected
 
 
 def test_helper_threads_and_spans_of_steps_own_no_time() -> None:
@@ -104,17 +103,13 @@ def test_what_sticks_out_of_its_step_is_cut_and_counted() -> None:
     assert (operators.cut_rows, operators.cut_ns, operators.outside_rows) == (2, 20 + 30, 1)
 
 
-def test_an_operator_that_reaches_into_the_next_step_counts_in_its_own_only() -> None:
+def test_an_operator_that_reaches_into_the_next_step_counts_in_its_own_only_and_the_frameworks_code_in_all() -> None:
     operators = found(op("long", 50, 150), op("next", 160, 200), steps=[(0, 100), (100, 200)])
+    executor = found(runtime("executor", -50, 250), steps=[(0, 100), (100, 200)])
 
     assert operators.wall_ns.tolist() == [50, 40]
     assert [remainders(operators, number) for number in (0, 1)] == [{"dispatch": 50}, {"dispatch": 60}]
-
-
-def test_the_framework_s_code_counts_in_every_step_that_it_overlaps() -> None:
-    operators = found(runtime("executor", -50, 250), steps=[(0, 100), (100, 200)])
-
-    assert [remainders(operators, number) for number in (0, 1)] == [{"framework": 100}, {"framework": 100}]
+    assert [remainders(executor, number) for number in (0, 1)] == [{"framework": 100}, {"framework": 100}]
 
 
 def test_an_operator_without_layer_and_phase_has_those_of_what_is_around_it() -> None:
@@ -167,9 +162,9 @@ def test_times_are_summed_per_step_by_whatever_is_asked() -> None:
     assert operators.wall_by("type")["aten::convolution",].tolist() == [20, 0]
 
 
-def test_a_recording_without_spans_or_steps_is_all_remainder() -> None:
-    assert remainders(found()) == {"dispatch": 100}
+def test_a_recording_without_steps_has_no_rows() -> None:
     empty = operators_of(network_capture(recording_of(op("a", 0, 10), steps=[])))
+
     assert (empty.steps, len(empty.rows), empty.outside_rows) == (0, 0, 1)
 
 
@@ -291,19 +286,10 @@ def _remainder(events: list[Event], operators: Operators, now: int, number: int,
     ],
 )
 def test_the_native_sweep_refuses_columns_that_do_not_fit(change: dict[str, list[int]], message: str) -> None:
-    columns = {
-        "level": [3],
-        "step": [0],
-        "thread": [0],
-        "start_ns": [0],
-        "end_ns": [9],
-        "step_start_ns": [0],
-        "step_end_ns": [10],
-    }
+    columns = {"level": [3], "step": [0], "thread": [0], "start_ns": [0], "end_ns": [9], "step_start_ns": [0]}
+    columns |= {"step_end_ns": [10], **change}
     types = {"level": np.int8, "step": np.int32, "thread": np.int32}
-    arrays = {
-        name: np.array(values, types.get(name, np.int64)) for name, values in {**columns, **change}.items()
-    }  # fmt: skip
+    arrays = {name: np.array(values, types.get(name, np.int64)) for name, values in columns.items()}
 
     with pytest.raises(ValueError, match=message):
         _core.share_steps(threads=1, **arrays)

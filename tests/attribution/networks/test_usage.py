@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profkit.attribution.account import STEPS
+from profkit.attribution.aggregation import mean_of_steps
 from profkit.attribution.grouping import groupings_on
 from profkit.attribution.metrics import find_metric
 from profkit.attribution.networks.operators import OBSERVES_DISPATCH, OBSERVES_IDLE
 from profkit.attribution.passes import run_usage
-from profkit.attribution.tables import mean_of_steps
 from profkit.attribution.usage import Usage, UsageRow
 from profkit.capture.run import Run
 from profkit.capture.schema import Losses
@@ -157,7 +157,7 @@ def test_bytes_of_another_pass_are_joined_by_row_and_it_is_said() -> None:
     assert (rows["conv2d"].exclusive_ns, rows["conv2d"].requested_bytes) == (60, 4096)
     assert (rows["bias"].calls, rows["bias"].exclusive_ns, rows["bias"].requested_bytes) == (0, 0, 0)
     assert "two passes over the steps: time by xplane, bytes by stepstats, joined by row" in usage.notes
-    assert "only in the pass for bytes, hence without time: bias" in usage.notes
+    assert "only in the pass for bytes, without time: bias" in usage.notes
     assert (usage.total_alloc_bytes, usage.unattributed_alloc_bytes, usage.total_peak_bytes) == (4096, 0, 5000)
     assert usage.wall_ns == 100
 
@@ -249,7 +249,8 @@ def test_pool_time_comes_from_the_pass_for_primitives_when_only_that_saw_it() ->
     (row,) = usage.rows
     assert (row.exclusive_ns, row.pool_cpu_ns) == (50, 44)
     assert (
-        usage.notes[0] == "pool CPU is of another pass, whose steps took 0.4 ms (median), those of the times 0.0001 ms"
+        usage.notes[0]
+        == "pool CPU is from another pass, whose steps took 0.4 ms (median); those of the pass for time took 0.0001 ms"
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from profkit.capture.schema import PROFKIT, Capture
+from profkit.capture.schema import NONE, PROFKIT, Capture
 from profkit.commands.opening import open_any
 from tests.support.places import TRACES
 
@@ -36,6 +36,17 @@ def opened_trace(path: Path) -> Capture:
     capture = open_any(path)
     assert isinstance(capture, Capture) and capture.recorder != PROFKIT
     return capture
+
+
+def names(trace: Capture, table: Any) -> list[str]:
+    """Of each row of the table."""
+    return [trace.text(number) for number in table["name"].tolist()]
+
+
+def launched_in(trace: Capture, row: int) -> str:
+    """The name of the range in which an activity was launched."""
+    place = int(trace.activities["range"][row])
+    return "" if place == NONE else trace.text(int(trace.ranges["name"][place]))
 
 
 def real_trace(name: str) -> Path:
@@ -69,7 +80,6 @@ def event_times(path: Path, event: Any) -> tuple[int, int]:
 
 
 def nsight_rows(path: Path, question: str) -> list[Any]:
-    """The answer of the database."""
     database = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
     try:
         return database.execute(question).fetchall()
@@ -110,7 +120,6 @@ class KinetoTrace:
         return self
 
     def operator(self, name: str, start: int, end: int, sequence: int | None = None, tid: int = 7) -> KinetoTrace:
-        """An operator of the framework."""
         args = {} if sequence is None else {"Sequence number": sequence}
         return self.event("cpu_op", name, start, end, args, tid=tid)
 
@@ -119,13 +128,11 @@ class KinetoTrace:
         return self.event("user_annotation", name, start, end, tid=tid)
 
     def call(self, start: int, end: int, correlation: int, name: str = "cudaLaunchKernel", tid: int = 7) -> KinetoTrace:
-        """A call of the CUDA runtime."""
         return self.event("cuda_runtime", name, start, end, {"correlation": correlation}, tid=tid)
 
     def kernel(
         self, start: int, end: int, correlation: int, name: str = "k", device: int = 0, stream: int = 7
     ) -> KinetoTrace:
-        """A kernel on a GPU."""
         args = {"device": device, "stream": stream, "correlation": correlation, "grid": [4, 2, 1], "block": [128, 1, 1]}
         return self.event("kernel", name, start, end, args, pid=device, tid=stream)
 
@@ -138,12 +145,10 @@ class KinetoTrace:
         name: str = "Memcpy HtoD (Pageable -> Device)",
         device: int = 0,
     ) -> KinetoTrace:
-        """A copy."""
         args = {"device": device, "stream": 7, "correlation": correlation, "bytes": size}
         return self.event("gpu_memcpy", name, start, end, args, pid=device)
 
     def memory(self, time: int, address: int, size: int, device: int = 0, kind: int = 1, **totals: int) -> KinetoTrace:
-        """An allocation, or a free if the size is negative."""
         args = {"Device Type": kind, "Device Id": device, "Addr": address, "Bytes": size, **totals}
         event = {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 7, "tid": 7}
         self.events.append({**event, "ts": self._micros(time), "args": args})
@@ -155,7 +160,6 @@ class KinetoTrace:
         return time // 1000
 
     def text(self) -> str:
-        """The JSON document."""
         parts = [json.dumps(self.about)[:-1], ', "traceEvents": [', ",\n".join(_dumped(e) for e in self.events), "]}"]
         return "".join(parts)
 
@@ -196,7 +200,6 @@ PUSH_POP = 59
 
 
 def global_pid(pid: int) -> int:
-    """Nsight's id of a process."""
     return 1 << 48 | pid << 24
 
 
@@ -209,33 +212,28 @@ class NsightExport:
         self.add("META_DATA_EXPORT", name="EXPORT_PRODUCT_NAME", value="NVIDIA Nsight Systems")
 
     def add(self, table: str, **values: Any) -> NsightExport:
-        """A row."""
         self.rows.setdefault(table, []).append(values)
         return self
 
     def string(self, text: str) -> int:
-        """The number of a text."""
         if text not in self._strings:
             self._strings[text] = len(self._strings) + 100
             self.add("StringIds", id=self._strings[text], value=text)
         return self._strings[text]
 
     def range(self, text: str, start: int, end: int | None, pid: int = 5, tid: int = 5, **more: Any) -> NsightExport:
-        """An NVTX range."""
         thread = global_pid(pid) | tid
         return self.add("NVTX_EVENTS", start=start, end=end, eventType=PUSH_POP, text=text, globalTid=thread, **more)
 
     def call(
         self, start: int, end: int, correlation: int, name: str = "cudaLaunchKernel_v7000", pid: int = 5, tid: int = 5
     ) -> NsightExport:
-        """A call of the CUDA runtime."""
         more = {"globalTid": global_pid(pid) | tid, "correlationId": correlation, "nameId": self.string(name)}
         return self.add("CUPTI_ACTIVITY_KIND_RUNTIME", start=start, end=end, returnValue=0, **more)
 
     def kernel(
         self, start: int, end: int, correlation: int, name: str = "k", device: int = 0, pid: int = 5
     ) -> NsightExport:
-        """A kernel."""
         more = {**_where(device, correlation, pid), "demangledName": self.string(name)}
         return self.add("CUPTI_ACTIVITY_KIND_KERNEL", start=start, end=end, **more)
 
@@ -249,12 +247,10 @@ class NsightExport:
         ends: tuple[int, int] = (0, 2),
         pid: int = 5,
     ) -> NsightExport:
-        """A copy between memories of these kinds."""
         more = {**_where(0, correlation, pid), "bytes": size, "copyKind": kind, "srcKind": ends[0], "dstKind": ends[1]}
         return self.add("CUPTI_ACTIVITY_KIND_MEMCPY", start=start, end=end, **more)
 
     def memory(self, time: int, address: int, size: int | None, is_free: bool = False, kind: int = 2) -> NsightExport:
-        """An allocation or a free."""
         place = {"globalTid": global_pid(5) | 5, "globalPid": global_pid(5), "deviceId": 0}
         more = {**place, "address": address, "bytes": size, "memKind": kind, "memoryOperationType": int(is_free)}
         return self.add("CUDA_GPU_MEMORY_USAGE_EVENTS", start=time, **more)

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,9 @@ from hypothesis import strategies as st
 from profkit.attribution.account import DEVICES
 from profkit.attribution.grouping import groupings_on
 from profkit.attribution.passes import usage_of
+from profkit.capture.schema import NONE
+from profkit.capture.trace_tables import launches_of
+from profkit.cli import main
 from profkit.errors import CaptureError
 from tests.capture.importers.foreign_traces import KinetoTrace, NsightExport, opened_trace
 
@@ -116,3 +120,46 @@ def test_every_beginning_of_a_file(made: bytes, tmp_path: Path) -> None:
         path.write_bytes(made[:length])
 
         check(path)
+
+
+def slow_launch(row: int, activities: dict[str, Any], calls: dict[str, Any]) -> int:
+    """What launches_of gives for one activity, as its text says."""
+    wanted = activities["process"][row]
+    same = [call for call, number in enumerate(calls["correlation"]) if number == activities["correlation"][row] > 0]
+    if wanted != NONE:
+        return next((call for call in same if calls["process"][call] == wanted), NONE)
+    same = [call for call in same if calls["start_ns"][call] <= activities["end_ns"][row]]
+    same = [call for call in same if calls["external"][call] == activities["external"][row]]
+    return same[0] if len({calls["process"][call] for call in same}) == 1 else NONE
+
+
+@given(data=st.data())
+@FUZZING
+def test_launches_are_those_that_the_rule_names(data: st.DataObject) -> None:
+    few = st.integers(0, 2)
+    column = st.lists(few, min_size=1, max_size=12)
+    starts = sorted(data.draw(st.lists(st.integers(0, 20), min_size=1, max_size=12)))
+    calls: dict[str, Any] = {"start_ns": np.array(starts)}
+    for name in ("correlation", "process", "external"):
+        calls[name] = np.array([data.draw(few) for _ in starts])
+    ends = data.draw(column)
+    activities: dict[str, Any] = {"end_ns": 10 * np.array(ends)}
+    for name, values in (("correlation", few), ("external", few), ("process", st.integers(NONE, 2))):
+        activities[name] = np.array([data.draw(values) for _ in ends])
+
+    found = launches_of(activities, calls)
+
+    assert found.tolist() == [slow_launch(row, activities, calls) for row in range(len(ends))]
+
+
+def test_paths_that_are_much_longer_than_the_trace_are_refused(tmp_path: Path) -> None:
+    made = KinetoTrace()
+    for depth in range(3000):
+        made.operator(f"operator {depth}", depth, 100_000 - depth)
+    path = str(made.write(tmp_path / "t.json"))
+
+    assert main(["report", path, "--by", "name", "--clock", "threads"]) == 0
+    for words in (["report", path, "--by", "path"], ["export", path, "--folded", str(tmp_path / "folded")]):
+        assert main(words) == 1
+
+    assert list(tmp_path.iterdir()) == [Path(path)]

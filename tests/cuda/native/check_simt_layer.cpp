@@ -180,25 +180,6 @@ void copy_into_what_is_read(const float* in, float* out) {
 }
 
 template <bool kIsWrong>
-void missing_barrier(const float*, float* out) {
-  PROFKIT_SHARED(float, tile, [kThreads]);
-  tile[thread()] = own_value();
-  if (!kIsWrong) __syncthreads();
-  out[thread()] = tile[63 - thread()];
-}
-
-template <bool kIsWrong>
-void overwritten_too_early(const float*, float* out) {
-  PROFKIT_SHARED(float, tile, [kThreads]);
-  for (int turn = 0; turn < 2; ++turn) {
-    tile[thread()] = own_value();
-    __syncthreads();
-    out[thread()] = tile[63 - thread()];
-    if (!kIsWrong) __syncthreads();
-  }
-}
-
-template <bool kIsWrong>
 void missing_warp_sync(const float*, float* out) {
   PROFKIT_SHARED(float, tile, [kThreads]);
   tile[thread()] = own_value();
@@ -298,8 +279,6 @@ const std::map<std::string, Pair>& pairs() {
       PROFKIT_PAIR(copy_into_what_is_read),
       PROFKIT_PAIR(matrix_row_without_alignment),
       PROFKIT_PAIR(exchange_beyond_width),
-      PROFKIT_PAIR(missing_barrier),
-      PROFKIT_PAIR(overwritten_too_early),
       PROFKIT_PAIR(missing_warp_sync),
       PROFKIT_PAIR(shuffle_as_fence),
       PROFKIT_PAIR_OF_BLOCKS(blocks_add),

@@ -110,6 +110,7 @@ void run_case(Reader& request, std::FILE* answer) {
         params_bytes.size() == sizeof params ? row.supports(params, call.device) : "params of another size";
     if (!error.empty()) error = "unsupported: " + error;
     if (error.empty()) {
+      call = row.resolved(params, call);
       workspace_bytes = row.workspace_bytes(params, call);
       const auto workspace = device_memory(workspace_bytes);
       buffers.workspace = workspace_bytes ? workspace.get() : nullptr;
@@ -126,11 +127,7 @@ void run_case(Reader& request, std::FILE* answer) {
 void list_rows() {
   for (const auto& row : profkit::PROFKIT_ROWS()) {
     std::string names;
-    if (row.configurations != nullptr) {
-      profkit::CudaDevice device;
-      device.capability = 90;
-      for (const std::string& name : row.configurations(Params{}, device)) names += " " + name;
-    }
+    for (const std::string& name : row.configuration_names({}, {90})) names += " " + name;
     std::printf("%s%s\n", row.key.c_str(), names.c_str());
   }
 }

@@ -229,13 +229,11 @@ std::vector<unsigned> Block::next_order() {
 void Block::exchange(unsigned first, unsigned mask, WarpOperation operation) {
   uint64_t values[kWarp] = {};
   void* pointers[kWarp] = {};
-  unsigned votes = 0;
   for (unsigned lane = 0; lane < kWarp; ++lane) {
     if (!(mask >> lane & 1u)) continue;
     const Thread& thread = threads_[first + lane];
     values[lane] = thread.value;
     pointers[lane] = thread.mine;
-    if (thread.value) votes |= 1u << lane;
   }
   if (operation == WarpOperation::collective) {
     const auto lowest = static_cast<unsigned>(__builtin_ctz(mask));
@@ -251,8 +249,6 @@ void Block::exchange(unsigned first, unsigned mask, WarpOperation operation) {
         return;
       }
       thread.value = values[thread.source];
-    } else if (operation == WarpOperation::ballot) {
-      thread.value = votes;
     }
   }
 }
@@ -453,13 +449,6 @@ uint64_t shuffle(unsigned mask, uint64_t value, int source_lane, Site site) {
   return me.value;
 }
 
-unsigned ballot(unsigned mask, bool predicate, Site site) {
-  Thread& me = the_block().me();
-  me.value = predicate;
-  the_block().meet_warp(WarpOperation::ballot, mask, site);
-  return static_cast<unsigned>(me.value);
-}
-
 void collective(void* mine, void (*together)(void* const*), Site site) {
   Thread& me = the_block().me();
   me.mine = mine;
@@ -486,8 +475,6 @@ void copy_async_wait(int pending) {
     groups.erase(groups.begin());
   }
 }
-
-void fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
 void fill_zero(void* target, size_t bytes) { std::memset(target, 0, bytes); }
 

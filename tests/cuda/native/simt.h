@@ -45,10 +45,8 @@ struct dim3 {
   inline name make_##name(type x, type y, type z, type w) { return name{x, y, z, w}; }
 PROFKIT_VECTOR2(float2, float, 8)
 PROFKIT_VECTOR2(int2, int, 8)
-PROFKIT_VECTOR2(uint2, unsigned, 8)
 PROFKIT_VECTOR4(float4, float)
 PROFKIT_VECTOR4(int4, int)
-PROFKIT_VECTOR4(uint4, unsigned)
 
 namespace simt {
 
@@ -68,7 +66,7 @@ struct Site {
   int line;
 };
 
-enum class WarpOperation { sync, shuffle, ballot, collective };
+enum class WarpOperation { sync, shuffle, collective };
 
 // Ends the launch: what a thread throws cannot leave its stack.
 [[noreturn]] void fail(const std::string& message);
@@ -78,14 +76,12 @@ void barrier(Site site);
 void sync_warp(unsigned mask, Site site);
 // Exchanges up to 8 bytes; `source_lane` may be outside the mask only where the caller ignores the result.
 uint64_t shuffle(unsigned mask, uint64_t value, int source_lane, Site site);
-unsigned ballot(unsigned mask, bool predicate, Site site);
 // All 32 lanes bring `bytes` at `mine`; once all are there `together` is called once with the 32 pointers,
 // and may write back through them.
 void collective(void* mine, void (*together)(void* const* lanes), Site site);
 void copy_async(void* shared, const void* global, int bytes, bool is_inside);
 void copy_async_commit();
 void copy_async_wait(int pending);
-void fence();
 
 inline int lane() {
   const Place& place = *current;
@@ -94,36 +90,17 @@ inline int lane() {
   return static_cast<int>(linear % 32);
 }
 
-template <class T>
-T shuffle_from(unsigned mask, T value, int source, Site site) {
-  static_assert(sizeof(T) <= 8);
-  uint64_t bits = 0;
-  std::memcpy(&bits, &value, sizeof(T));
-  bits = shuffle(mask, bits, source, site);
-  std::memcpy(&value, &bits, sizeof(T));
-  return value;
-}
-
-// Lanes outside the segment of `width` keep their own value, as CUDA defines.
-template <class T>
-T shuffle_down(unsigned mask, T value, unsigned delta, int width, Site site) {
-  const int me = lane(), end = me / width * width + width, from = me + static_cast<int>(delta);
-  return shuffle_from(mask, value, from < end ? from : me, site);
-}
-template <class T>
-T shuffle_up(unsigned mask, T value, unsigned delta, int width, Site site) {
-  const int me = lane(), begin = me / width * width, from = me - static_cast<int>(delta);
-  return shuffle_from(mask, value, from >= begin ? from : me, site);
-}
-// Earlier segments can be read, later ones cannot.
+// Lanes outside the segment of `width` keep their own value, as CUDA defines: earlier segments can be read,
+// later ones cannot.
 template <class T>
 T shuffle_xor(unsigned mask, T value, int bits, int width, Site site) {
+  static_assert(sizeof(T) <= 8);
   const int me = lane(), end = me / width * width + width, from = me ^ bits;
-  return shuffle_from(mask, value, from < end ? from : me, site);
-}
-template <class T>
-T shuffle_to(unsigned mask, T value, int source, int width, Site site) {
-  return shuffle_from(mask, value, lane() / width * width + (source & (width - 1)), site);
+  uint64_t exchanged = 0;
+  std::memcpy(&exchanged, &value, sizeof(T));
+  exchanged = shuffle(mask, exchanged, from < end ? from : me, site);
+  std::memcpy(&value, &exchanged, sizeof(T));
+  return value;
 }
 
 }  // namespace simt
@@ -140,18 +117,8 @@ T shuffle_to(unsigned mask, T value, int source, int width, Site site) {
 namespace simt {
 constexpr unsigned mask_or_full(unsigned mask = 0xffffffffu) { return mask; }
 }  // namespace simt
-#define __ballot_sync(mask, predicate) simt::ballot(mask, predicate, PROFKIT_SITE)
-#define __any_sync(mask, predicate) (simt::ballot(mask, predicate, PROFKIT_SITE) != 0)
-#define __all_sync(mask, predicate) (simt::ballot(mask, !(predicate), PROFKIT_SITE) == 0)
 // The width is written out in every call: a macro with a default would hide a wrong one.
-#define __shfl_down_sync(mask, value, delta, width) \
-  simt::shuffle_down(mask, value, delta, width, PROFKIT_SITE)
-#define __shfl_up_sync(mask, value, delta, width) simt::shuffle_up(mask, value, delta, width, PROFKIT_SITE)
 #define __shfl_xor_sync(mask, value, bits, width) simt::shuffle_xor(mask, value, bits, width, PROFKIT_SITE)
-#define __shfl_sync(mask, value, source, width) simt::shuffle_to(mask, value, source, width, PROFKIT_SITE)
-
-inline void __threadfence() { simt::fence(); }
-inline void __threadfence_block() { simt::fence(); }
 
 // Atomic also for ThreadSanitizer: a plain access beside an atomic one is a race on a GPU too.
 inline float atomicAdd(float* address, float value) {
@@ -165,10 +132,6 @@ inline float atomicAdd(float* address, float value) {
   } while (!__atomic_compare_exchange_n(bits, &old, next, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   std::memcpy(&sum, &old, 4);
   return sum;
-}
-inline int atomicAdd(int* address, int value) { return __atomic_fetch_add(address, value, __ATOMIC_RELAXED); }
-inline unsigned atomicAdd(unsigned* address, unsigned value) {
-  return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
 }
 
 template <class T>

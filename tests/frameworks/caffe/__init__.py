@@ -1,1 +1,1 @@
-"""Caffe, in an environment of its own."""
+"""Caffe, in a separate environment."""

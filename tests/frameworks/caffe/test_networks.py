@@ -12,10 +12,8 @@ import pytest
 
 from profkit.frameworks.caffe.files import MESSAGES, caffe_layers, caffemodel, prototxt
 from profkit.frameworks.caffe.networks import BUILDER
-from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.measurement.network_run import NetworkRequest, run_network
-from profkit.ops.networks import Cifar10, Layer, LeNet, Mlp, Network, Solar
-from profkit.ops.networks.network import Chain
+from profkit.ops.networks import Cifar10, LeNet, Mlp, Network
 from tests.frameworks.caffe.cases import CASES, caffe_outcome
 from tests.frameworks.networks.foreign_networks import Case, environment_of
 from tests.frameworks.networks.network_checks import name_of
@@ -189,19 +187,7 @@ def test_a_whole_run_goes_through_a_worker_in_the_environment(monkeypatch: pytes
 def test_layers_with_unequal_padding_are_told() -> None:
     notes = caffe_outcome().found[CASES.index(next(case for case in CASES if "stride2" in case.name))]["notes"]
 
-    assert any(note.startswith("conv1, conv2: padding differs between two sides") for note in notes)
-
-
-def test_training_and_what_caffe_cannot_say_are_refused_with_the_reason() -> None:
-    class Even(Cifar10):
-        def describe(self) -> tuple[Layer, ...]:
-            return Chain(self.input_shape()).norm("norm", size=4).layers
-
-    assert "does not train" in BUILDER.supports(Mlp(), NetworkConditions(is_training=True))
-    assert BUILDER.supports(Even(), NetworkConditions()) == (
-        "norm: Caffe normalises over an odd number of channels, not 4"
-    )
-    assert BUILDER.supports(Solar(), NetworkConditions()) == ""
+    assert any(note.startswith("conv1, conv2: unequal padding of two sides") for note in notes)
 
 
 def test_without_an_environment_the_line_to_type_is_told(

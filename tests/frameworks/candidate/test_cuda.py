@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from profkit.errors import KernelError, UnavailableError, UnsupportedError
+from profkit.errors import CompileError, KernelError, LoadError, UnavailableError, UnsupportedError
 from profkit.frameworks.adapter import Conditions
 from profkit.frameworks.candidate.cuda import find_nvcc
 from profkit.frameworks.candidate.operators import ADAPTER
@@ -144,10 +144,10 @@ extern "C" int candidate() { return 0; }
         (INCLUDES_OURS, UnavailableError, r"^mine.cu compiles"),
         (
             "__global__ void kernel(float* y) {\n  y[0] = no_such_name;\n}\n",
-            KernelError,
+            CompileError,
             r'mine.cu does not compile(.|\n)*mine.cu\(2\).*"no_such_name"',
         ),
-        ("__global__ void candidate() {}", KernelError, r'mine.cu has no function candidate declared extern "C"'),
+        ("__global__ void candidate() {}", LoadError, r'mine.cu has no function candidate declared extern "C"'),
     ],
     ids=["example", "our kernels", "broken", "no entry"],
 )
@@ -181,7 +181,8 @@ def test_a_candidate_that_cannot_run_costs_its_own_row_only(
 
     sizes = ["--m", "6", "--n", "7", "--k", "8"]
 
-    shown = typed.shows("matmul", *sizes, "--only", "numpy", "--candidate", file, "--budget", "0.2s")
+    code, shown, _ = typed("matmul", *sizes, "--only", "numpy", "--candidate", file, "--budget", "0.2s")
 
+    assert code == 1
     assert re.search(r"^numpy .*baseline", shown, re.MULTILINE)
     assert re.search(r"^candidate/cuda/my_matmul +unavailable +no CUDA compiler: \$NVCC is 'no-such-nvcc'", shown, re.M)

@@ -8,10 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from profkit.errors import KernelError, UnavailableError, UnsupportedError
+from profkit.errors import CompileError, LoadError, UnavailableError, UnsupportedError
 from profkit.frameworks.adapter import Conditions
-from profkit.frameworks.candidate.launch import Geometry, evaluate, read_launch_line
-from profkit.frameworks.candidate.nvrtc import CandidateKernel, is_kernel, source_of
+from profkit.frameworks.candidate.nvrtc import (
+    CandidateKernel,
+    LaunchGeometry,
+    evaluate,
+    is_kernel,
+    read_launch_line,
+    source_of,
+)
 from profkit.frameworks.candidate.operators import ADAPTER
 from profkit.frameworks.headers import include_flags
 from profkit.ops import BiasRelu, MatMul
@@ -85,7 +91,9 @@ def test_the_compilers_own_words_are_the_message(tmp_path: Path) -> None:
     text = '// profkit: grid 1; block 1\nextern "C" __global__ void candidate() {\n  no_such_name;\n}\n'
     candidate = made(tmp_path / "broken.cu", text, "softmax")
 
-    with pytest.raises(KernelError, match=r"broken.cu does not compile \(NVRTC\)(.|\n)*broken.cu:3(.|\n)*no_such_name"):
+    with pytest.raises(
+        CompileError, match=r"broken.cu does not compile \(NVRTC\)(.|\n)*broken.cu:3(.|\n)*no_such_name"
+    ):
         ADAPTER.start(candidate, Conditions())
 
 
@@ -101,7 +109,7 @@ def test_a_launch_line_is_worked_out_for_a_spec() -> None:
     text = "// profkit: grid (n + 15) / 16, (m + 15) / 16, batch; block 16, 16; shared 32 * 64; only dtype float32\n"
     line = read_launch_line(text, "mine.cu")
 
-    assert line.geometry(MatMul(33, 16, 5).params()) == Geometry((1, 3, 1), (16, 16), 2048)
+    assert line.geometry(MatMul(33, 16, 5).params()) == LaunchGeometry((1, 3, 1), (16, 16), 2048)
     assert line.only == {"dtype": "float32"}
 
 
@@ -120,13 +128,13 @@ def test_a_launch_line_is_worked_out_for_a_spec() -> None:
     ],
 )
 def test_a_launch_line_that_is_missing_or_wrong_is_shown_with_an_example(text: str, words: str) -> None:
-    with pytest.raises(KernelError, match=rf"mine.cu:(.|\n)*{words}(.|\n)*profkit: grid \(n \+ 15\)"):
+    with pytest.raises(LoadError, match=rf"mine.cu:(.|\n)*{words}(.|\n)*profkit: grid \(n \+ 15\)"):
         read_launch_line(text, "mine.cu")
 
 
 @pytest.mark.parametrize("text", ["rows / 2", "m +", "m / 0", "f(m)", "2.5", "m ** 2", "(m", "__import__('os')"])
 def test_an_expression_that_cannot_be_worked_out_says_what_may_be_in_it(text: str) -> None:
-    with pytest.raises(KernelError, match=r"it may hold whole numbers, \+ - \* / \( \) and m, n, k"):
+    with pytest.raises(LoadError, match=r"it may hold whole numbers, \+ - \* / \( \) and m, n, k"):
         evaluate(text, MatMul(2, 3, 4).params())
 
 
@@ -150,10 +158,10 @@ def test_kernels_are_told_from_entries(tmp_path: Path, text: str, expected: bool
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("grid 1; block 1; shared m - 5", "shared m - 5: -3 bytes cannot be asked for"),
+        ("grid 1; block 1; shared m - 5", "shared m - 5: -3 bytes cannot be requested"),
         ("grid m / 16; block 16", "grid 0: every number must be at least 1"),
     ],
 )
 def test_a_launch_that_cannot_be_is_refused(line: str, words: str) -> None:
-    with pytest.raises(KernelError, match=words):
+    with pytest.raises(LoadError, match=words):
         read_launch_line(f"// profkit: {line}", "mine.cu").geometry(MatMul(2, 3, 4).params())

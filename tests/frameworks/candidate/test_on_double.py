@@ -101,3 +101,15 @@ def test_a_candidate_that_fails_costs_its_own_row(
 
     assert found[KEY]["status"] == status and words in found[KEY]["reason"]
     assert found[NUMPY]["status"] == "ok"
+
+
+def test_a_typing_error_in_a_candidate_costs_neither_the_device_nor_a_worker(source: Path) -> None:
+    source.write_text(SOURCE.replace("problem.n = p->n;", "problem.n = q->n;"))
+    log = source.with_name("launches")
+
+    found = rows(source, "--only", "native/cuda/naive", log=log)
+
+    row = found[KEY]
+    assert (row["status"], 'identifier "q" is undefined' in row["reason"]) == ("not compiled", True), row["reason"]
+    assert found["matmul/native/cuda/naive"]["status"] == "ok"
+    assert "lost" not in {other["status"] for other in found.values()}

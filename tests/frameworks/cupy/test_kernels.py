@@ -15,8 +15,8 @@ import pytest
 import profkit
 from profkit import _core
 from profkit.errors import UnavailableError, UsageError
-from profkit.frameworks.candidate.library import find_compiler
-from profkit.frameworks.cupy.kernels import struct_fields, struct_type
+from profkit.frameworks.compilers import find_compiler
+from profkit.frameworks.cupy.kernels import struct_type
 from profkit.frameworks.headers import include_flags, kernel_headers
 from tests.cuda.nvrtc import compile_kernels, library_path, toolkit_headers
 from tests.cuda.test_nvrtc import KERNELS
@@ -58,7 +58,7 @@ def offsets(kind: str, dtype: np.dtype[Any]) -> list[str]:
     """One assertion about every field's place, and one about the size."""
     fields: Any = dtype.fields
     # The front end's own word for offsetof: NVRTC has no header that defines it.
-    places = [f"__INTADDR__(&((profkit::cuda::{kind}*)0)->{name}) == {fields[name][1]}" for name in struct_fields(kind)]
+    places = [f"__INTADDR__(&((profkit::cuda::{kind}*)0)->{name}) == {place}" for name, (_, place) in fields.items()]
     return [f"sizeof(profkit::cuda::{kind}) == {dtype.itemsize}", *places]
 
 
@@ -133,7 +133,7 @@ def test_what_does_not_exist_is_told_with_what_is_near() -> None:
 
 
 def test_missing_and_unknown_fields_are_told() -> None:
-    fields = dict.fromkeys(struct_fields("RowBlocks"), 1)
+    fields = dict.fromkeys((struct_type("RowBlocks").names or ()), 1)
 
     assert profkit.kernel_struct("RowBlocks", **fields)["extent"] == 1
     with pytest.raises(UsageError, match="RowBlocks needs extent; its fields are rows, extent"):
@@ -144,14 +144,14 @@ def test_missing_and_unknown_fields_are_told() -> None:
 
 @pytest.mark.parametrize("value", [3.7, "3", None, 2**31, {"rows": 1}])
 def test_a_value_that_would_be_cut_is_refused(value: object) -> None:
-    fields = dict.fromkeys(struct_fields("MatmulProblem"), 1)
+    fields = dict.fromkeys((struct_type("MatmulProblem").names or ()), 1)
 
     with pytest.raises(UsageError, match=r"MatmulProblem.m \(int\): expected a whole number from -2147483648 to"):
         profkit.kernel_struct("MatmulProblem", **{**fields, "m": value})
 
 
 def test_a_number_in_the_place_of_a_struct_is_refused() -> None:
-    fields = dict.fromkeys(struct_fields("LrnProblem"), 1)
+    fields = dict.fromkeys((struct_type("LrnProblem").names or ()), 1)
 
     with pytest.raises(UsageError, match=r"LrnProblem.blocks \(RowBlocks\): give its fields as a dict, got 1"):
         profkit.kernel_struct("LrnProblem", **fields)
@@ -163,8 +163,8 @@ def test_one_name_is_no_list_of_kernels() -> None:
 
 
 def test_nested_structs_are_given_as_dicts() -> None:
-    blocks = dict.fromkeys(struct_fields("RowBlocks"), 3)
-    numbers = {name: 1 for name in struct_fields("LrnProblem") if name != "blocks"}
+    blocks = dict.fromkeys((struct_type("RowBlocks").names or ()), 3)
+    numbers = {name: 1 for name in (struct_type("LrnProblem").names or ()) if name != "blocks"}
 
     problem = profkit.kernel_struct("LrnProblem", blocks=blocks, **numbers)
 

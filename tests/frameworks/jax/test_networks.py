@@ -9,28 +9,7 @@ from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.frameworks.networks.nhwc import images_to_nhwc, weights_from_nhwc, weights_to_nhwc
 from profkit.ops.networks import Cifar10, Mlp, Solar
-from tests.frameworks.networks.network_process import by_network, outcome
-
-
-@by_network
-def test_inference_and_three_steps_with_momentum_are_equal_to_float64(part: str, number: int) -> None:
-    found = outcome("jax", "jit", part).facts["errors"][number]
-
-    assert found["output"] > 0.01  # a network whose last ReLU is closed would equal anything
-    assert found["inference"] <= found["inference_tolerance"]
-    assert found["training"] <= found["training_tolerance"]
-
-
-def test_a_step_without_momentum_is_equal_to_float64() -> None:
-    facts = outcome("jax", "jit").facts
-
-    assert facts["plain_error"] <= facts["plain_tolerance"]
-
-
-def test_dropout_is_random_in_training() -> None:
-    losses = outcome("jax", "jit").facts["dropout_losses"]
-
-    assert len(set(losses)) == 3
+from tests.frameworks.networks.network_process import outcome
 
 
 def test_the_reader_learns_of_the_layout_and_of_the_composed_normalisation() -> None:

@@ -7,30 +7,15 @@ from typing import Any
 
 import pytest
 
-from profkit.capture.schema import NONE, Capture, Level
+from profkit.capture.schema import NONE
 from profkit.frameworks.events import load_source
-from profkit.frameworks.keras.names import KerasPlacer, layer_of
+from profkit.frameworks.keras.names import KerasPlacer
+from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
-from profkit.frameworks.tensorflow.names import NetworkPlace
+from profkit.frameworks.tensorflow.names import NetworkPlace, layer_of
 from tests.frameworks.events.source_checks import rows
 from tests.frameworks.networks.network_process import outcome
-from tests.frameworks.networks.network_process_runner import CIFAR10, STEPS
-
-TIME_PASS = {"tensorflow": "time", "torch": "operators", "jax": "time", "tensorflow_xla": "time"}
-WEIGHTED = [layer.name for layer in CIFAR10.layers if layer.parameter_shapes()]
-CONVOLUTIONS = {
-    "tensorflow": ({"_FusedConv2D"}, {"Conv2DBackpropInput", "Conv2DBackpropFilter", "Conv2DBackpropFilterWithBias"}),
-    "torch": ({"aten::conv2d"}, {"aten::convolution_backward"}),
-    "jax": ({"convolution"}, {"convolution"}),
-    "tensorflow_xla": ({"convolution"}, {"convolution"}),
-}
-by_mode = pytest.mark.parametrize(
-    "mode", ["tensorflow", "torch", "jax", pytest.param("tensorflow_xla", marks=pytest.mark.full)]
-)
-
-
-def recording_of(mode: str, is_training: bool) -> Capture:
-    return outcome("keras", mode).capture(TIME_PASS[mode], is_training)
+from tests.frameworks.networks.network_process_runner import CIFAR10
 
 
 class Node:
@@ -133,86 +118,18 @@ def test_a_node_between_two_layers_is_that_of_its_inputs() -> None:
     assert place("AddN").layer == "norm1"
 
 
-@by_mode
-@pytest.mark.parametrize("is_training", [True, False])
-def test_spans_lie_in_their_steps(mode: str, is_training: bool) -> None:
-    capture = recording_of(mode, is_training)
-
-    spans, begin, end = capture.ranges, capture.steps["start_ns"], capture.steps["end_ns"]
-
-    assert capture.framework == "keras"
-    assert len(begin) == STEPS
-    inside = spans["step"] != NONE
-    assert inside.all()
-    assert (spans["start_ns"] >= begin[spans["step"]]).all()
-    is_operator = spans["level"] == Level.OPERATOR
-    assert (spans["end_ns"][is_operator] <= end[spans["step"][is_operator]]).all()
-    assert set(spans["step"][is_operator].tolist()) == set(range(STEPS))
-
-
-@by_mode
-def test_every_layer_with_weights_has_time_forward_and_backward_and_there_are_updates(mode: str) -> None:
-    found = {(row["layer"], row["phase"]) for row in rows(recording_of(mode, True)) if row["end_ns"] > row["start_ns"]}
-
-    assert {(name, phase) for name in WEIGHTED for phase in ("forward", "backward")} <= found
-    assert any(phase == "optimiser" for _, phase in found)
-
-
-@by_mode
-def test_convolutions_are_those_of_their_layers_in_every_step(mode: str) -> None:
-    forward, backward = CONVOLUTIONS[mode]
-    capture = recording_of(mode, True)
-
-    for step in range(STEPS):
-        found = rows(capture, step=step)
-        ahead = [row["layer"] for row in found if row["type"] in forward and row["phase"] == "forward"]
-        back = {row["layer"] for row in found if row["type"] in backward and row["phase"] == "backward"}
-        assert ahead == ["conv1", "conv2"]
-        assert back == {"conv1", "conv2"}
-
-
-@by_mode
-def test_inference_is_all_forward(mode: str) -> None:
-    found = rows(recording_of(mode, False))
-
-    assert {row["phase"] for row in found} <= {"forward", "copy", "host"}
-    assert {row["layer"] for row in found} >= set(WEIGHTED) | {"pool1", "norm1", "norm2", "pool2"}
-
-
-@by_mode
-def test_what_has_no_layer_is_as_small_as_the_loss_and_is_listed(mode: str) -> None:
-    capture = recording_of(mode, True)
-
-    nowhere = [row for row in rows(capture) if row["layer"] is None]
-
-    # Of the loss: a number per image and class, and as much for its parts; everything else here is larger.
-    batch, classes = CIFAR10.output_shape()
-    made = "requested_bytes" if mode == "torch" else "output_bytes"
-    assert max(row[made] for row in nowhere) <= 2 * 4 * batch * classes
-    listed = {(row["name"], row["phase"]) for row in capture.facts["without_layer"]}
-    assert listed == {(row["name"], row["phase"]) for row in nowhere}
-
-
 def test_over_torch_the_decay_of_weights_belongs_to_their_layers() -> None:
-    capture = recording_of("torch", True)
+    capture = outcome("keras", "torch").capture("operators", True)
 
     squares = {row["layer"] for row in rows(capture) if row["type"] == "aten::square"}
 
     assert squares == {"local3", "local4", "norm1", "norm2"}
 
 
-@by_mode
-def test_no_python_frames_are_recorded(mode: str) -> None:
-    capture = recording_of(mode, True)
-
-    assert not any((name or "").startswith("$") for name in capture.texts(capture.ranges.name))
-    assert capture.facts.get("profiler_levels", {}).get("python", 0) == 0
-
-
 def test_bytes_are_unknown_where_the_backend_does_not_tell_and_known_where_it_does() -> None:
-    time_only = recording_of("tensorflow", False)
+    time_only = outcome("keras", "tensorflow").capture("time", False)
     memory = outcome("keras", "tensorflow").capture("memory", False)
-    planned = recording_of("jax", False)
+    planned = outcome("keras", "jax").capture("time", False)
 
     assert (time_only.ranges["requested_bytes"] == NONE).all()
     assert (planned.ranges["requested_bytes"] == NONE).all()
@@ -225,7 +142,7 @@ def test_bytes_are_unknown_where_the_backend_does_not_tell_and_known_where_it_do
 
 @pytest.mark.full
 def test_bytes_are_unknown_where_tensorflow_is_compiled_by_xla() -> None:
-    compiled = recording_of("tensorflow_xla", False)
+    compiled = outcome("keras", "tensorflow_xla").capture("time", False)
 
     assert (compiled.ranges["requested_bytes"] == NONE).all()
     assert "peak_bytes" not in compiled.facts
@@ -250,10 +167,10 @@ def test_allocations_over_tensorflow_add_up_to_what_operators_requested() -> Non
     assert (memory.ranges["temporary_bytes"] <= memory.ranges["requested_bytes"]).all()
 
 
-@by_mode
+@pytest.mark.parametrize("mode", load_builder("keras").modes)
 def test_the_passes_of_a_mode_are_those_of_its_backend(mode: str) -> None:
     passes = load_source("keras").passes(NetworkConditions(mode=mode))
 
     measured = {measure for each in passes for measure in each.measures}
     assert measured >= ({"time"} if mode == "tensorflow_xla" else {"time", "memory"})
-    assert passes[0].name == TIME_PASS[mode]
+    assert passes[0].name == ("operators" if mode == "torch" else "time")

@@ -12,12 +12,13 @@ from profkit.commands.explain import explain_cells, explained, explanation_text
 from profkit.errors import UnsupportedError
 from profkit.frameworks.native import costs as native_costs
 from profkit.frameworks.native import policy as native_policy
-from profkit.frameworks.native.costs import CALL, PRODUCTS, WEIGHTS, KernelCost, cost_name, fewer_products, terms
+from profkit.frameworks.native.costs import CALL, PRODUCTS, WEIGHTS, cost_name, fewer_products, terms
 from profkit.frameworks.native.operators import ADAPTER
 from profkit.frameworks.native.policy import MODEL, ORDER, TUNED, choose_kernel
 from profkit.frameworks.native.tuned import Choice, keep_choices
 from profkit.measurement.result import Cell, Result, Row
-from profkit.ops import SPECS, Conv2d, MatMul, odd_specs, presets_for
+from profkit.ops import Conv2d, MatMul, odd_specs, presets_for
+from tests.kernels.kernel_calls import OPERATORS
 
 IMPLICIT, DIRECT = "conv2d/native/cpu/implicit_gemm", "conv2d/native/cpu/direct"
 
@@ -30,11 +31,11 @@ def no_choices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pretend(monkeypatch: pytest.MonkeyPatch, costs: Mapping[str, Mapping[str, float]]) -> None:
     """Costs by kernel key, for planes."""
-    known = {cost_name(key, Conv2d()): KernelCost(ns, 10, 0.1) for key, ns in costs.items()}
+    known = {cost_name(key, Conv2d()): ns for key, ns in costs.items()}
     monkeypatch.setattr(native_policy, "known_costs", lambda: known)
 
 
-@pytest.mark.parametrize("op", SPECS)
+@pytest.mark.parametrize("op", OPERATORS)
 def test_every_spec_gets_a_kernel_that_supports_it(op: str) -> None:
     for spec in (*presets_for(op).values(), *odd_specs(op)):
         if spec.dtype_word not in ("float32", "float64"):

@@ -1,4 +1,4 @@
-"""Networks in an environment of their own, in one process per framework: cases in, errors and recordings out.
+"""Networks in a separate environment, in one process per framework: cases in, errors and recordings out.
 
 The environment that is there is used; where there is none, one is made for the run, which takes some ten seconds
 and a package index.

@@ -1,4 +1,4 @@
-"""What foreign_networks.py runs in an environment of its own: cases in, errors against float64 and recordings out."""
+"""What foreign_networks.py runs in a separate environment: cases in, errors against float64 and recordings out."""
 
 from __future__ import annotations
 

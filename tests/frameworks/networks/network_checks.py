@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from profkit.data import synthetic_data
 from profkit.frameworks.networks.contract import BuiltNetwork, NetworkBuilder, NetworkConditions
+from profkit.measurement.first_step import FirstStep, step_deviation
 from profkit.ops.networks import Cifar10, LeNet, Mlp, Network, Solar, Training
-from profkit.ops.networks.data import synthetic_data
-from profkit.ops.networks.reference import network_tolerance, reference_gradients, reference_logits
+from profkit.ops.networks.reference import dropout_masks, network_tolerance, reference_gradients, reference_logits
 from profkit.ops.spec import max_error
 
 NETWORKS: tuple[Network, ...] = (
@@ -65,6 +66,26 @@ def built_here(builder: NetworkBuilder, network: Network, conditions: NetworkCon
 def with_batch(network: Network, built: BuiltNetwork) -> Trial:
     """A network that was built already."""
     return Trial(network, built, built.put(*_batch(network)))
+
+
+def step_problems(builder: NetworkBuilder, network: Network, conditions: NetworkConditions) -> list[str]:
+    """What is wrong with inference and with a first training step of an own model; nothing when all is right."""
+    weights = network.initial_weights()
+    built = builder.build(network, weights, conditions)
+    images, labels = _batch(network)
+    masks = dropout_masks(network)
+    batch = built.put(images, labels, masks)
+    found = max_error(built.to_numpy(built.infer(batch)), reference_logits(network, weights, images))
+    problems = [f"logits {found:.1e}"] if not found <= network_tolerance(network, is_training=False) else []
+    gradients = built.gradients(batch)
+    loss = built.to_numpy(built.train(batch))
+    step = FirstStep(np.asarray(loss), built.weights(), gradients)
+    worst = step_deviation(network, conditions.training, weights, (images, labels), masks, step)
+    if not worst.error <= network_tolerance(network, is_training=True):
+        problems.append(f"{worst.what} {worst.error:.1e}")
+    if gradients.keys() != network.parameter_shapes().keys() or step.weights.keys() != weights.keys():
+        problems.append("names of gradients or weights")
+    return problems
 
 
 def _batch(network: Network) -> tuple[NDArray[Any], NDArray[Any]]:

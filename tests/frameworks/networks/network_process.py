@@ -1,4 +1,4 @@
-"""A framework in a process of its own: small networks against float64, and recordings of one of them.
+"""A framework in a separate process: small networks against float64, and recordings of one of them.
 
 What one process found is kept for all tests of the run, whichever file asks.
 """
@@ -20,25 +20,12 @@ from profkit.frameworks.events import load_source
 from profkit.frameworks.keras.networks import backend_of
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
-from tests.frameworks.networks.network_process_runner import NETWORKS, QUICK, REST, file_name
+from tests.frameworks.networks.network_process_runner import QUICK, file_name
 from tests.support.processes import answer_of, with_tests
 from tests.support.shared_work import made_once
 
 RUNNER = "tests.frameworks.networks.network_process_runner"
 THREADS = 2
-
-
-by_network = pytest.mark.parametrize(
-    ("part", "number"),
-    [
-        *(pytest.param(QUICK, number, id=network.name) for number, network in enumerate(NETWORKS[QUICK])),
-        *(
-            pytest.param(REST, number, id=f"{number}-{network.name}", marks=pytest.mark.full)
-            for number, network in enumerate(NETWORKS[REST])
-        ),
-    ],
-)
-"""A test for each network, of which the full tier has more."""
 
 
 @dataclass(frozen=True)

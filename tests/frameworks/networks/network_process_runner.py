@@ -12,10 +12,13 @@ import numpy as np
 from profkit.capture.archive import save
 from profkit.frameworks.events import SourceSubject, load_source
 from profkit.frameworks.networks import load_builder
-from profkit.frameworks.networks.contract import NetworkConditions
+from profkit.frameworks.networks.contract import NetworkBuilder, NetworkConditions, reason_against
 from profkit.ops.networks import Cifar10, Layer, LeNet, Mlp, Network, Training
-from profkit.ops.networks.network import SQUARED_ERROR, Chain
-from tests.frameworks.networks.network_checks import WITH_MOMENTUM, Trial, built_here
+from profkit.ops.networks.graph import Graph
+from profkit.ops.networks.network import SQUARED_ERROR
+from tests.frameworks.networks.graphs import GRAPHS, MORE_GRAPHS, graph_problems
+from tests.frameworks.networks.network_checks import WITH_MOMENTUM, Trial, built_here, step_problems
+from tests.ops.networks.small import small_networks
 
 STEPS = 2
 CIFAR10 = Cifar10(batch=4, crop=24, filters=8)
@@ -34,7 +37,7 @@ class Normed(Cifar10):
     name: ClassVar[str] = "normed"
 
     def describe(self) -> tuple[Layer, ...]:
-        chain = Chain(self.input_shape()).conv("conv1", 6, 3, 2).norm("norm1", size=4, alpha=2.0)
+        chain = Graph(self.input_shape()).conv("conv1", 6, 3, 2).norm("norm1", size=4, alpha=2.0)
         return chain.flatten().dense("output", 10, "none").layers
 
 
@@ -44,10 +47,10 @@ class WithDropout(Mlp):
     name: ClassVar[str] = "with_dropout"
 
     def describe(self) -> tuple[Layer, ...]:
-        return Chain(self.input_shape()).dense("hidden", 16).dropout("dropout", 0.5).dense("output", 7, "none").layers
+        return Graph(self.input_shape()).dense("hidden", 16).dropout("dropout", 0.5).dense("output", 7, "none").layers
 
 
-QUICK, REST = "quick", "rest"
+QUICK, REST, PUBLISHED = "quick", "rest", "published"
 NETWORKS: dict[str, tuple[Network, ...]] = {
     QUICK: (CIFAR10, Regression(batch=5, hidden=1, neurons=16)),
     REST: (
@@ -67,37 +70,58 @@ def file_name(name: str, is_training: bool) -> str:
 def _run(framework: str, mode: str, folder: Path, part: str) -> dict[str, Any]:
     conditions = NetworkConditions(2, mode, True, WITH_MOMENTUM)
     builder = load_builder(framework)
-    trials = [built_here(builder, network, conditions) for network in NETWORKS[part]]
-    errors = [
-        {
-            "network": trial.network.name,
-            "inference": trial.logits_error(),
-            "inference_tolerance": trial.tolerance(),
-            "training": trial.training_error(WITH_MOMENTUM, 3),
-            "training_tolerance": trial.tolerance(is_training=True, steps=3),
-            "output": float(np.abs(trial.built.to_numpy(trial.built.infer(trial.batch))).max()),
-        }
-        for trial in trials
-    ]
+    if part == PUBLISHED:
+        builder.start(conditions)
+        return _published(builder, mode)
+    networks = [network for network in NETWORKS[part] if not builder.supports(network, conditions)]
+    trials = [built_here(builder, network, conditions) for network in networks]
+    errors = {trial.network.name: _errors(trial) for trial in trials}
+    declared = GRAPHS if part == QUICK else MORE_GRAPHS
+    graphs = [graph_problems(builder, network, training, mode) for network, training in declared]
     if part != QUICK:
-        return {"errors": errors}
+        return {"errors": errors, "graphs": graphs}
     plain = built_here(builder, Mlp(batch=5, hidden=1, neurons=16), NetworkConditions(2, mode, True, Training()))
     return {
         "start": builder.start(conditions),
         "notes": list(trials[0].built.notes),
         "errors": errors,
+        "graphs": graphs,
         "plain_error": plain.training_error(Training(), 1),
         "plain_tolerance": plain.tolerance(is_training=True),
-        "dropout_losses": _dropout_losses(framework, mode),
+        "dropout": _dropout(framework, mode),
         "passes": _record(framework, trials[0], conditions, folder),
     }
 
 
-def _dropout_losses(framework: str, mode: str) -> list[float]:
-    """Of three steps that change no weight."""
+def _published(builder: NetworkBuilder, mode: str) -> dict[str, Any]:
+    """By network, as its authors trained it."""
+    problems = {}
+    for network in small_networks():
+        conditions = NetworkConditions(2, mode, True, network.training())
+        refused = reason_against(builder, network, conditions)
+        problems[network.name] = [refused] if refused else step_problems(builder, network, conditions)
+    return problems
+
+
+def _errors(trial: Trial) -> dict[str, Any]:
+    """Of inference, of steps with momentum, and whether inference then uses what was learned."""
+    before = trial.logits_error()
+    return {
+        "inference": before,
+        "inference_tolerance": trial.tolerance(),
+        "training": trial.training_error(WITH_MOMENTUM, 3),
+        "training_tolerance": trial.tolerance(is_training=True, steps=3),
+        "output": float(np.abs(trial.built.to_numpy(trial.built.infer(trial.batch))).max()),
+        "learned": trial.logits_error() > before,
+    }
+
+
+def _dropout(framework: str, mode: str) -> dict[str, Any]:
+    """Losses of three steps that change no weight, and what is then inferred."""
     conditions = NetworkConditions(2, mode, True, Training(learning_rate=0.0))
     trial = built_here(load_builder(framework), WithDropout(batch=8), conditions)
-    return [float(trial.built.to_numpy(trial.built.train(trial.batch))) for _ in range(3)]
+    losses = [float(trial.built.to_numpy(trial.built.train(trial.batch))) for _ in range(3)]
+    return {"losses": losses, "error": trial.logits_error(), "tolerance": trial.tolerance()}
 
 
 def _record(framework: str, trial: Trial, conditions: NetworkConditions, folder: Path) -> list[str]:

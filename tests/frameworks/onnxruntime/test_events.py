@@ -13,9 +13,10 @@ from profkit.errors import CaptureError
 from profkit.frameworks.events import SourceSubject, load_source
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
-from profkit.frameworks.onnxruntime.profile import ProfileEvent, SessionProfile, TimedStep, layers_of
+from profkit.frameworks.onnxruntime.events import FusedGraph, ProfileEvent, SessionProfile, TimedStep, layers_of
 from profkit.ops.networks import Cifar10, Mlp
 from tests.frameworks.events.source_checks import assert_sound, recorded, rows
+from tests.frameworks.networks.graphs import Recurrent, Residual
 from tests.frameworks.networks.network_checks import built_here
 
 SMALL = Cifar10(batch=4, crop=24, filters=16)
@@ -96,6 +97,38 @@ def test_relu_is_part_of_a_node_unless_it_has_one_of_its_own() -> None:
     reorder = found["ReorderOutput"]
     assert (reorder["layer"], reorder["phase"], reorder["quality"]) == ("conv1", "copy", "inferred")
     assert reorder["fused"] is None
+
+
+def test_layers_that_were_folded_into_a_product_are_named_at_the_last_one_that_leads_to_them() -> None:
+    """As onnxruntime ran them; it calls a convolution by the last layer that it does."""
+    nodes = {
+        "stem_relu_nchwc": ("Conv", "stem_relu", "stem", "Conv+BatchNormalization+Relu"),
+        "ReorderOutput": ("ReorderOutput", "stem_relu", "stem", None),
+        "left_norm_nchwc": ("Conv", "left_norm", "left_conv", "Conv+BatchNormalization"),
+        "left_last_nchwc": ("Conv", "left_last", "left_last", "Conv+Bias"),
+        "right_conv_nchwc": ("Conv", "right_conv", "right_conv", "Conv+Add+Relu"),
+        "average/GlobalAveragePool": ("GlobalAveragePool", "average", "average", None),
+        "flat_norm/BatchNormalization": ("BatchNormalization", "flat_norm", "flat_norm", None),
+        "of_average/Gemm": ("Gemm", "of_average", "of_average", "Gemm+Bias"),
+        "of_pixels/MatMul/MatMulAddFusion": ("Gemm", "of_pixels", "of_pixels", "Gemm+Add"),
+    }
+    types, named, begun, fused = (list(column) for column in zip(*nodes.values()))
+    graph = FusedGraph(Residual())
+
+    assert layers_of(list(nodes), types, [layer.name for layer in Residual().layers]) == named
+    assert graph.begun(named, types) == begun
+    assert graph.fused(begun, types) == fused
+
+
+def test_an_added_normalisation_has_no_name_and_is_the_next_one_that_did_not_run() -> None:
+    names = ["gemm_input_reshape", "v/MatMul/MatMulAddFusion", "gemm_output_reshape_token_5", "SkipLayerNormalization"]
+    types = ["Reshape", "Gemm", "Reshape", "SkipLayerNormalization"]
+    graph = FusedGraph(Recurrent())
+
+    layers = graph.begun(layers_of(names, types, [layer.name for layer in Recurrent().layers]), types)
+
+    assert layers == ["v", "v", "v", "norm"]
+    assert graph.fused(layers, types) == [None, "Gemm+Bias", None, "Add+LayerNormalization"]
 
 
 def test_memory_is_said_only_where_it_was_looked_for() -> None:

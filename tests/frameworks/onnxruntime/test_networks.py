@@ -8,22 +8,14 @@ from profkit.errors import UnsupportedError
 from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.frameworks.onnxruntime.model import CNTK_ERA, TODAY, Dialect, onnx_model
 from profkit.frameworks.onnxruntime.networks import BUILDER
-from profkit.ops.networks import Cifar10, Layer, Mlp, Network, Solar
-from profkit.ops.networks.network import Chain
-from tests.frameworks.networks.network_checks import NETWORKS, built_here, name_of
+from profkit.ops.networks import NETWORKS, Cifar10, Mlp
+from profkit.ops.networks.published.transformer import Transformer
+from tests.frameworks.networks.graphs import GRAPHS, inference_error
+from tests.frameworks.networks.network_checks import built_here
+from tests.ops.networks.small import small_networks
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
-
-@pytest.mark.parametrize("mode", BUILDER.modes)
-@pytest.mark.parametrize("network", [*NETWORKS, Solar(batch=2)], ids=name_of)
-def test_inference_is_equal_to_float64(network: Network, mode: str) -> None:
-    trial = built_here(BUILDER, network, NetworkConditions(threads=2, mode=mode))
-
-    error = trial.logits_error()
-
-    assert error <= trial.tolerance()
 
 
 @pytest.mark.parametrize(("dialect", "opset", "ir"), [(TODAY, 22, 10), (CNTK_ERA, 7, 3)], ids=["today", "2018"])
@@ -42,14 +34,34 @@ def test_models_are_written_in_their_dialect_with_nodes_named_after_layers(
     assert listed == ({"images", *network.parameter_shapes()} if dialect is CNTK_ERA else {"images"})
 
 
-def test_training_and_even_normalisation_are_refused_with_the_reason() -> None:
-    class Even(Cifar10):
-        def describe(self) -> tuple[Layer, ...]:
-            return Chain(self.input_shape()).norm("norm", size=4).layers
+@pytest.mark.parametrize("mode", BUILDER.modes)
+def test_graphs_of_all_layers_are_equal_to_float64(mode: str) -> None:
+    BUILDER.start(NetworkConditions(mode=mode))
+    networks = [network for network, _ in GRAPHS if not BUILDER.supports(network, NetworkConditions(mode=mode))]
 
-    assert "inference only" in BUILDER.supports(Mlp(), NetworkConditions(is_training=True))
-    assert "odd size, got 4" in BUILDER.supports(Even(), NetworkConditions())
-    assert BUILDER.supports(Cifar10(), NetworkConditions()) == ""
+    errors = {network.name: inference_error(BUILDER, network, mode) for network in networks}
+
+    assert len(errors) == (3 if mode == "default" else 1)
+    for error, accepted in errors.values():
+        assert error <= accepted
+
+
+@pytest.mark.full
+def test_every_published_network_is_inferred_as_float64_does() -> None:
+    BUILDER.start(NetworkConditions(mode="default"))
+
+    errors = {network.name: inference_error(BUILDER, network, "default") for network in small_networks()}
+
+    assert errors.keys() == NETWORKS.keys()
+    assert {name: found for name, found in errors.items() if not found[0] <= found[1]} == {}
+
+
+def test_what_came_after_2018_is_refused_in_the_format_of_2018() -> None:
+    network = Transformer(batch=2, length=4, width=8, heads=2, depth=1)
+
+    reasons = [BUILDER.supports(network, NetworkConditions(mode=mode)) for mode in BUILDER.modes]
+
+    assert reasons == ["", "block1_norm1: LayerNormalization came with opset 17, the model is written for 7"]
 
 
 def test_a_session_cannot_be_trained_and_gives_back_its_weights() -> None:

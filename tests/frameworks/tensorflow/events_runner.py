@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from profkit.capture.archive import save
+from profkit.data import synthetic_data
 from profkit.frameworks.events import SourceSubject, load_source
 from profkit.frameworks.events.xplane import RealtimeClock, read_clocks, read_xspace, recorded_levels
 from profkit.frameworks.networks import load_builder
@@ -24,7 +25,6 @@ from profkit.frameworks.tensorflow.names import placer
 from profkit.frameworks.tensorflow.networks import SessionNetwork
 from profkit.frameworks.tensorflow.stepstats import record_step_stats
 from profkit.ops.networks import Cifar10
-from profkit.ops.networks.data import synthetic_data
 from profkit.ops.networks.reference import network_tolerance, reference_logits
 from profkit.ops.spec import max_error
 
@@ -96,7 +96,7 @@ def step_stats(what: SourceSubject, level: str) -> list[list[Any]]:
 
 
 def record_not_optimised() -> None:
-    """The graph as it was described: BiasAdd and Relu are operators of their own there."""
+    """The graph as it was described: BiasAdd and Relu are separate operators there."""
     conditions = NetworkConditions(2, "session", False)
     session = SessionNetwork(NETWORK, NETWORK.initial_weights(), conditions, is_optimised=False)
     batch = session.put(IMAGES, LABELS)

@@ -1,1 +1,1 @@
-"""Theano, in an environment of its own."""
+"""Theano, in a separate environment."""

@@ -10,7 +10,6 @@ from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.frameworks.theano.model import pooling_of
 from profkit.frameworks.theano.networks import BUILDER, joined_flags
 from profkit.measurement.network_run import NetworkRequest, run_network
-from profkit.ops.networks import Cifar10, Solar
 from profkit.ops.window import Window
 from tests.frameworks.networks.foreign_networks import Case, environment_of
 from tests.frameworks.networks.network_checks import name_of
@@ -84,12 +83,6 @@ def test_compiled_modules_go_into_the_cache_and_the_users_flags_come_last(monkey
     )
     assert variables["THEANORC"] == os.devnull
     assert joined_flags("", "") == ""
-
-
-def test_every_network_is_supported_in_training_too() -> None:
-    conditions = NetworkConditions(is_training=True)
-
-    assert [BUILDER.supports(network, conditions) for network in (Cifar10(), Solar())] == ["", ""]
 
 
 def test_without_an_environment_the_line_to_type_is_told(

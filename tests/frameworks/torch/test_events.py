@@ -25,10 +25,10 @@ from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.frameworks.torch.events import CHOICE, record_events
 from profkit.frameworks.torch.native import SPAN, read_logs
-from profkit.frameworks.torch.onednn import parse_lines
+from profkit.frameworks.torch.primitives import parse_lines
 from profkit.frameworks.torch.spans import torch_capture
 from profkit.ops.networks import Cifar10, Solar, Training
-from tests.frameworks.events.source_checks import Row, recorded, rows
+from tests.frameworks.events.source_checks import Row, assert_nested, recorded, rows
 from tests.frameworks.networks.network_checks import built_here
 from tests.frameworks.networks.network_process import outcome
 from tests.support.processes import succeed
@@ -66,16 +66,9 @@ def only(capture: Capture, type_: str) -> Row:
 @pytest.mark.parametrize("is_training", [False, True])
 def test_spans_lie_inside_their_parents_and_beside_their_siblings(is_training: bool) -> None:
     capture = recording_in(is_training)
-    spans, steps = capture.ranges, capture.steps
 
-    inside = spans["parent"] != NONE
-    parents = spans["parent"][inside]
-
-    assert (spans["start_ns"] <= spans["end_ns"]).all()
-    assert (spans["start_ns"][inside] >= spans["start_ns"][parents]).all()
-    assert (spans["end_ns"][inside] <= spans["end_ns"][parents]).all()
-    assert (spans["start_ns"] >= steps["start_ns"][spans["step"]]).all()
-    assert (spans["end_ns"] <= steps["end_ns"][spans["step"]]).all()
+    assert_nested(capture, STEPS)
+    spans = capture.ranges
     for parent in np.unique(spans["parent"]):
         children = np.flatnonzero(spans["parent"] == parent)
         assert all(spans["end_ns"][one] <= spans["start_ns"][next_one] for one, next_one in pairwise(children))
@@ -274,7 +267,7 @@ def test_kineto_in_our_place_sees_the_same(is_training: bool, monkeypatch: pytes
 
     ours = recording_in(is_training)
     assert theirs.recorder == "kineto"
-    assert "as PROFKIT_TORCH_SOURCE asks" in theirs.facts["notes"][0]
+    assert "as PROFKIT_TORCH_SOURCE requests" in theirs.facts["notes"][0]
     assert theirs.clock_error_ns > 0
     for level in (Level.RUNTIME, Level.LAYER, Level.OPERATOR):
         found, expected = ([[row[name] for name in names] for row in rows(one, level, 1)] for one in (theirs, ours))

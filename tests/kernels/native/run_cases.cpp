@@ -1,6 +1,7 @@
 // Runs every kernel of the registry on the cases that come by standard input, and compares with the results
-// that come with them: for instruction sets that only an emulator runs. Leaves: "level <name>", then a line
-// per kernel with its number of cases, or the first case that failed and by how much.
+// that come with them: for instruction sets that only an emulator runs, and for sanitizers. Arrays are of
+// exactly the size that they need; weights are packed ahead too. Leaves: "level <name>", then a line per
+// kernel with its number of cases, or the first call that was wrong and by how much.
 //
 // A case is: the operator's place in the alphabet (int64), the operator's params, number of inputs (int64),
 // each input's bytes (int64) and bytes, number of results (int64), tolerance (double), the results (double
@@ -8,7 +9,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,6 +26,7 @@ template <class T>
 bool read(T* values, size_t count) {
   return std::fread(values, sizeof(T), count, stdin) == count;
 }
+
 int64_t read_number() {
   int64_t value = 0;
   if (!read(&value, 1)) std::exit(3);
@@ -31,12 +35,19 @@ int64_t read_number() {
 
 std::map<std::string, int> ran;
 
-// Memory at a multiple of 64, as launches are promised.
-struct Memory {
-  explicit Memory(size_t bytes) : all(bytes + 64, '\xff') {}
-  char* data() { return all.data() + (64 - reinterpret_cast<uintptr_t>(all.data()) % 64) % 64; }
-  std::vector<char> all;
+struct Freed {
+  void operator()(char* data) const { std::free(data); }
 };
+using Memory = std::unique_ptr<char, Freed>;
+
+// At a multiple of 64, as launches are promised; of NaN in every format, so that what is read unwritten
+// shows.
+Memory memory_of(size_t bytes) {
+  void* data = nullptr;
+  if (posix_memalign(&data, 64, bytes ? bytes : 1) != 0) std::exit(3);
+  std::memset(data, 0xff, bytes);
+  return Memory(static_cast<char*>(data));
+}
 
 template <class T>
 double largest_error(const T* got, const std::vector<double>& wanted) {
@@ -50,6 +61,24 @@ double largest_error(const T* got, const std::vector<double>& wanted) {
 }
 
 template <class Params>
+double error_of(const Kernel<Params>& row, const Params& params, Buffers buffers, int threads, bool ahead,
+                const std::vector<double>& wanted) {
+  const bool is_double = params.dtype == PROFKIT_FLOAT64;
+  const Memory output = memory_of(wanted.size() * (is_double ? 8 : 4)),
+               workspace = memory_of(row.workspace_bytes(params, threads, {})),
+               packed = memory_of(ahead ? row.packed_bytes(params, threads, {}) : 0);
+  buffers.output = output.get();
+  buffers.workspace = workspace.get();
+  if (ahead) {
+    row.pack(params, buffers.inputs[1], packed.get(), threads, {});
+    buffers.packed = packed.get();
+  }
+  row.launch(params, buffers, threads, {});
+  return is_double ? largest_error(reinterpret_cast<double*>(output.get()), wanted)
+                   : largest_error(reinterpret_cast<float*>(output.get()), wanted);
+}
+
+template <class Params>
 void run_case(const std::vector<Kernel<Params>>& rows, int64_t number) {
   Params params;
   if (!read(&params, 1)) std::exit(3);
@@ -57,26 +86,23 @@ void run_case(const std::vector<Kernel<Params>>& rows, int64_t number) {
   Buffers buffers;
   const int64_t count = read_number();
   for (int64_t i = 0; i < count; ++i) {
-    inputs.emplace_back(static_cast<size_t>(read_number()));
-    if (!read(inputs.back().data(), inputs.back().all.size() - 64)) std::exit(3);
+    const auto bytes = static_cast<size_t>(read_number());
+    inputs.push_back(memory_of(bytes));
+    if (!read(inputs.back().get(), bytes)) std::exit(3);
+    buffers.inputs[i] = inputs.back().get();
   }
-  for (size_t i = 0; i < inputs.size(); ++i) buffers.inputs[i] = inputs[i].data();
   std::vector<double> wanted(static_cast<size_t>(read_number()));
   double tolerance = 0;
   if (!read(&tolerance, 1) || !read(wanted.data(), wanted.size())) std::exit(3);
-  const bool is_double = params.dtype == PROFKIT_FLOAT64;
   for (const Kernel<Params>& row : rows) {
     if (!row.supports(params).empty()) continue;
-    for (int threads = 1; threads <= 2; ++threads) {
-      Memory output(wanted.size() * (is_double ? 8 : 4)), workspace(row.workspace_bytes(params, threads));
-      buffers.output = output.data();
-      buffers.workspace = workspace.data();
-      row.launch(params, buffers, threads);
-      const double error = is_double ? largest_error(reinterpret_cast<double*>(output.data()), wanted)
-                                     : largest_error(reinterpret_cast<float*>(output.data()), wanted);
-      if (!(error <= tolerance)) {
-        std::printf("wrong %s case %lld threads %d error %g tolerance %g\n", row.key.c_str(),
-                    static_cast<long long>(number), threads, error, tolerance);
+    for (const int threads : {1, 3}) {
+      for (const bool ahead : {false, true}) {
+        if (ahead && (!row.pack || row.packed_bytes(params, threads, {}) == 0)) continue;
+        const double error = error_of(row, params, buffers, threads, ahead, wanted);
+        if (error <= tolerance) continue;
+        std::printf("wrong %s case %lld threads %d error %g tolerance %g%s\n", row.key.c_str(),
+                    static_cast<long long>(number), threads, error, tolerance, ahead ? " packed ahead" : "");
         std::exit(1);
       }
     }

@@ -63,34 +63,53 @@ def test_only_what_slows_a_device_down_is_throttling(reasons: int, words: list[s
     assert throttle_words(reasons) == words
 
 
-def test_a_steady_device_has_facts_and_no_remark(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch = watch_of(monkeypatch, FakeNvml(mhz=[1410, 1395], celsius=[40, 44]), looks=3)
-
-    assert watch.facts() == {"sm_clock_mhz": "1395 to 1410", "temperature_c": "40 to 44"}
-    assert watch.remark() == ""
+NOT_INSTALLED = 'nvidia-ml-py is not installed: pip install "profkit[gpu]"'
 
 
-def test_a_changed_clock_is_remarked(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch = watch_of(monkeypatch, FakeNvml(mhz=[1410, 1200]), looks=2)
+@pytest.mark.parametrize(
+    ("nvml", "looks", "facts", "remark"),
+    [
+        (
+            FakeNvml(mhz=[1410, 1395], celsius=[40, 44]),
+            3,
+            {"sm_clock_mhz": "1395 to 1410", "temperature_c": "40 to 44"},
+            "",
+        ),
+        (
+            FakeNvml(mhz=[1410, 1200]),
+            2,
+            {"sm_clock_mhz": "1200 to 1410", "temperature_c": "50 to 50"},
+            "the GPU's clock moved between 1200 and 1410 MHz",
+        ),
+        (
+            FakeNvml(reasons=[0, 0x20, 0x04, 0], celsius=[80, 91, 90, 85]),
+            4,
+            {
+                "sm_clock_mhz": "1410 to 1410",
+                "temperature_c": "80 to 91",
+                "throttled_by": "power cap, thermal limit (driver)",
+            },
+            "the GPU was throttled by power cap, thermal limit (driver) at up to 91 °C",
+        ),
+        (None, 1, {"clocks": f"not watched: {NOT_INSTALLED}"}, ""),
+        # Lost while it is watched: what was seen until then is kept.
+        (
+            FakeNvml(lost_after=3),
+            3,
+            {"clocks": "not watched: NVML: GPU is lost", "sm_clock_mhz": "1410 to 1410", "temperature_c": "50 to 50"},
+            "",
+        ),
+    ],
+    ids=["steady", "changed clock", "throttled", "no package", "lost"],
+)
+def test_a_watch_has_facts_and_a_remark_where_something_changed(
+    nvml: FakeNvml | None, looks: int, facts: dict[str, str], remark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = watch_of(monkeypatch, nvml, looks=looks)
 
-    assert watch.remark() == "the GPU's clock moved between 1200 and 1410 MHz"
-
-
-def test_a_reason_for_throttling_is_remarked_with_the_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
-    nvml = FakeNvml(reasons=[0, 0x20, 0x04, 0], celsius=[80, 91, 90, 85])
-
-    watch = watch_of(monkeypatch, nvml, looks=4)
-
-    assert watch.remark() == "the GPU was throttled by power cap, thermal limit (driver) at up to 91 °C"
-    assert watch.facts()["throttled_by"] == "power cap, thermal limit (driver)"
-
-
-def test_without_the_package_the_watch_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch = watch_of(monkeypatch, None, looks=1)
-
-    assert watch.facts() == {"clocks": 'not watched: nvidia-ml-py is not installed: pip install "profkit[gpu]"'}
-    assert watch.remark() == ""
-    assert not watch.is_throttled()
+    assert watch.facts() == facts
+    assert watch.remark() == remark
+    assert nvml is not None or not watch.is_throttled()
 
 
 def test_a_driver_without_nvml_is_said_in_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,19 +121,6 @@ def test_a_driver_without_nvml_is_said_in_its_words(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(nvml, "nvmlInit", fail, raising=False)
 
     assert watch_of(monkeypatch, nvml).trouble == "NVML Shared Library Not Found"
-
-
-def test_a_device_lost_while_it_is_watched_ends_the_watch_and_keeps_what_was_seen(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    watch = watch_of(monkeypatch, FakeNvml(lost_after=3), looks=3)
-
-    assert watch.seen_mhz == [1410]
-    assert watch.facts() == {
-        "clocks": "not watched: NVML: GPU is lost",
-        "sm_clock_mhz": "1410 to 1410",
-        "temperature_c": "50 to 50",
-    }
 
 
 @pytest.mark.parametrize(
@@ -186,7 +192,7 @@ def test_facts_of_every_gpu_are_none_where_it_does_not_tell(monkeypatch: pytest.
 def test_no_gpu_facts_without_the_package_but_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
 
-    assert gpu_facts() == {"devices": [], "reason": 'nvidia-ml-py is not installed: pip install "profkit[gpu]"'}
+    assert gpu_facts() == {"devices": [], "reason": NOT_INSTALLED}
 
 
 def test_the_real_package_has_what_is_asked_for() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ import profkit
 from profkit.frameworks.framework import no_cuda_driver
 from profkit.measurement.device.timing import HELD
 from profkit.measurement.result import Result, Row
-from profkit.rendering.tables.json_file import render_json
 from tests.support.places import ROOT
+from tests.support.reopened import reopened
 from tests.tracer.cupti.gpu_programs import double
 
 GPU_MODULES = ROOT / "tests" / "support" / "gpu_modules"
@@ -62,13 +61,13 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 def measured(*specs: profkit.MatMul, only: tuple[str, ...] = ("cupy", "numpy"), **options: Any) -> Result:
     """The specs on CPU and GPU; whatever happens to the GPU, the CPU's rows are there."""
-    settings: dict[str, Any] = {"budget_s": 0.2, "timeout_s": 30.0, "threads": 1, **options}
+    settings: dict[str, Any] = {"budget_s": 0.05, "timeout_s": 60.0, "threads": 1, **options}
     result = profkit.measure(list(specs or (SPEC,)), only=only, **settings)
     for cell in result.cells:
         row = cell.row(CPU)
         assert (row.status, bool(row.samples_ns), row.timing) == ("ok", True, ""), row.reason
     # Whatever happened, the file of it can be opened again.
-    assert Result.from_dict(json.loads(render_json(result.to_dict()))).to_dict() == result.to_dict()
+    assert reopened(result).to_dict() == result.to_dict()
     return result
 
 
@@ -263,7 +262,7 @@ def test_rows_are_of_all_devices(healthy: Result) -> None:
 
 @pytest.mark.parametrize(("device", "keys"), [("cpu", [CPU]), ("cuda", [GPU])])
 def test_the_device_chooses_the_rows(gpu: pytest.MonkeyPatch, device: str, keys: list[str]) -> None:
-    result = profkit.measure(SPEC, only=("cupy", "numpy"), device=device, threads=1, budget_s=0.1)
+    result = profkit.measure(SPEC, only=("cupy", "numpy"), device=device, threads=1, budget_s=0.05)
 
     assert sorted(row.key for row in result.cells[0].rows) == sorted(keys)
     assert all(row.status == "ok" for row in result.cells[0].rows)

@@ -11,7 +11,7 @@ import pytest
 
 from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import DeviceCall, Prepared
-from profkit.measurement.call_clock import RETAKES, CallClock, clock_of
+from profkit.measurement.call_clock import RETAKES, CallClock, call_clock_of
 from profkit.measurement.device.timing import (
     HELD,
     MOST_CALLS,
@@ -62,16 +62,8 @@ def test_calls_are_enqueued_between_events_while_the_stream_is_held(cuda: FakeCu
 
     stopwatch.once(3, is_cold=False)
 
-    assert cuda.called == [
-        "device 0",
-        f"timer {STREAM} 1",
-        "hold",
-        "begin",
-        *["enqueue"] * 3,
-        "end",
-        "release",
-        "finish",
-    ]
+    timed = ["hold", "begin", *["enqueue"] * 3, "end", "release", "finish"]
+    assert cuda.called == ["device 0", f"timer {STREAM} 1", *timed]
     assert stopwatch.timing == HELD
 
 
@@ -97,8 +89,12 @@ class Timer:
         return lambda *_: None
 
 
-def test_time_is_given_per_call() -> None:
-    assert EventStopwatch(DeviceCall(lambda: None), Timer(False), 1).once(4, is_cold=False) == 250.0
+def test_time_is_given_per_call_also_by_a_timer_whose_hold_always_gives_up() -> None:
+    steady, giving_up = (EventStopwatch(DeviceCall(lambda: None), Timer(gave_up), 1) for gave_up in (False, True))
+
+    assert steady.once(4, is_cold=False) == 250.0
+    assert giving_up.once(1, is_cold=False) == 1000.0
+    assert giving_up.timing == WAITS
 
 
 def test_a_call_that_waits_for_the_held_device_is_timed_again_without_a_hold(cuda: FakeCuda) -> None:
@@ -139,13 +135,6 @@ def test_a_group_whose_calls_wait_by_themselves_is_held_twice_and_no_more(cuda: 
     assert (stopwatch.timing, stopwatch.dispatch_ns) == (WAITS, [])
 
 
-def test_a_timer_that_always_says_the_hold_gave_up_does_not_keep_a_sample_for_ever() -> None:
-    stopwatch = EventStopwatch(DeviceCall(lambda: None), Timer(True), 1)
-
-    assert stopwatch.once(1, is_cold=False) == 1000.0
-    assert stopwatch.timing == WAITS
-
-
 def test_a_cache_of_unknown_size_is_emptied_all_the_same(cuda: FakeCuda) -> None:
     stopwatch = EventStopwatch(call_on(cuda), cuda.DeviceTimer(STREAM, 1.0), l2_bytes=0)
 
@@ -156,7 +145,7 @@ def test_a_cache_of_unknown_size_is_emptied_all_the_same(cuda: FakeCuda) -> None
 
 def clock_with_stream(cuda: FakeCuda, waited_call: Callable[[], Any] = lambda: None) -> CallClock:
     """The clock of a framework that gives its stream."""
-    clock = clock_of(Prepared(waited_call, lambda result: result, device=call_on(cuda)), "cuda")
+    clock = call_clock_of(Prepared(waited_call, lambda result: result, device=call_on(cuda)), "cuda")
     assert clock is not None
     return clock
 
@@ -225,12 +214,12 @@ def test_without_the_module_there_is_no_timer(no_cuda: None) -> None:
 
 
 def test_rows_on_a_cpu_have_no_device_clock() -> None:
-    assert clock_of(Prepared(lambda: None, lambda result: result), "cpu") is None
+    assert call_clock_of(Prepared(lambda: None, lambda result: result), "cpu") is None
 
 
 def clock_without_stream(call: Callable[[], Any]) -> CallClock:
     """The clock of a framework that only can be waited for."""
-    clock = clock_of(Prepared(call, lambda result: result), "cuda")
+    clock = call_clock_of(Prepared(call, lambda result: result), "cuda")
     assert clock is not None
     return clock
 
@@ -257,26 +246,17 @@ def test_a_cache_that_cannot_be_emptied_is_said(no_cuda: None) -> None:
 
 
 def test_a_call_with_a_stream_but_no_timer_is_timed_by_the_wall_clock_with_the_reason(no_cuda: None) -> None:
-    clock = clock_of(Prepared(lambda: None, lambda result: result, device=DeviceCall(lambda: None)), "cuda")
+    clock = call_clock_of(Prepared(lambda: None, lambda result: result, device=DeviceCall(lambda: None)), "cuda")
 
     assert clock is not None
     assert clock.timing.startswith("wall clock with waiting: profkit was built without CUDA")
     assert clock.limits(MatMul()) == {"most_calls": None, "peaks": {}}
 
 
-def test_memory_of_a_call_is_what_the_framework_says(cuda: FakeCuda) -> None:
-    call = DeviceCall(lambda: None, peak_bytes=lambda run: 4096)
-
-    assert device_peak_bytes(call) == 4096
-
-
-def test_memory_of_a_call_is_the_fall_of_free_memory_where_nobody_says(cuda: FakeCuda) -> None:
+def test_memory_of_a_call_is_what_the_framework_says_or_the_fall_of_free_memory(cuda: FakeCuda) -> None:
+    assert device_peak_bytes(DeviceCall(lambda: None, peak_bytes=lambda run: 4096)) == 4096
     cuda.free_bytes = [10_000, 7_000]
-
     assert device_peak_bytes(call_on(cuda)) == 3_000
     assert cuda.called == [f"wait {STREAM}", "enqueue", f"wait {STREAM}"]
-
-
-def test_memory_is_unknown_without_a_handle_of_the_call(cuda: FakeCuda) -> None:
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError):  # nobody gives a handle of the call
         clock_without_stream(lambda: None).peak_bytes()

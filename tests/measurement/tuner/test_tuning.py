@@ -49,46 +49,63 @@ def test_every_value_is_tried_with_the_others_at_their_default() -> None:
     assert task().trials == [{"mc": 30}, {"kc": 40}, {"kc": 20}]
 
 
-def test_the_final_has_the_best_of_each_and_their_combinations() -> None:
-    screening = [trial({}, 1.0), trial({"mc": 30}, 1.1), trial({"kc": 40}, 1.2), trial({"kc": 20}, 1.05)]
-
-    assert finalists(task(), screening) == [{"mc": 30}, {"kc": 40}, {"mc": 30, "kc": 40}]
-
-
-def test_what_was_slower_or_failed_is_not_in_the_final() -> None:
-    screening = [
-        trial({"mc": 30}, 0.9, verdict="slower"),
-        trial({"kc": 40}, 9.0, status="wrong"),
-        trial({"kc": 20}, 9.0, status="crashed"),
-    ]
-
-    assert finalists(task(), screening) == []
-
-
-def test_the_fastest_of_the_final_is_chosen() -> None:
-    trials = [trial({"kc": 40}, 1.5), trial({"kc": 40}, 1.1, "final"), trial({"mc": 30, "kc": 40}, 1.2, "final")]
-
-    outcome = choose(task(), trials)
-
-    assert outcome.chosen == {"mc": 30, "kc": 40}
-    assert outcome.reason == "1.200x as fast as the default"
+@pytest.mark.parametrize(
+    ("screening", "expected"),
+    [
+        (
+            [trial({}, 1.0), trial({"mc": 30}, 1.1), trial({"kc": 40}, 1.2), trial({"kc": 20}, 1.05)],
+            [{"mc": 30}, {"kc": 40}, {"mc": 30, "kc": 40}],
+        ),
+        # What was slower or failed.
+        (
+            [
+                trial({"mc": 30}, 0.9, verdict="slower"),
+                trial({"kc": 40}, 9.0, status="wrong"),
+                trial({"kc": 20}, 9.0, status="crashed"),
+            ],
+            [],
+        ),
+    ],
+)
+def test_the_final_has_the_best_of_each_and_their_combinations(screening: list[Trial], expected: list[Tuning]) -> None:
+    assert finalists(task(), screening) == expected
 
 
 @pytest.mark.parametrize(
-    ("verdict", "words"),
-    [("not resolved", "whether kc=40 is faster is not resolved"), ("same", "kc=40 is within the margin")],
+    ("trials", "chosen", "reason"),
+    [
+        (
+            [trial({"kc": 40}, 1.5), trial({"kc": 40}, 1.1, "final"), trial({"mc": 30, "kc": 40}, 1.2, "final")],
+            {"mc": 30, "kc": 40},
+            "1.200x as fast as the default",
+        ),
+        (
+            [trial({"kc": 40}, 1.5), trial({"kc": 40}, 1.1, "final", "not resolved")],
+            {},
+            "the default stays: whether kc=40 is faster is not resolved",
+        ),
+        (
+            [trial({"kc": 40}, 1.5), trial({"kc": 40}, 1.1, "final", "same")],
+            {},
+            "the default stays: kc=40 is within the margin",
+        ),
+        # A gain in the screening alone.
+        ([trial({"kc": 40}, 3.0), trial({"kc": 40}, 3.0, "final", status="crashed")], {}, ""),
+        (
+            [trial({"kc": 40}, 1.0, status="oom"), trial({"kc": 20}, 1.0, status="oom")],
+            {},
+            "no trial could be compared with the default; oom: because",
+        ),
+    ],
 )
-def test_without_a_clear_gain_the_default_stays(verdict: str, words: str) -> None:
-    outcome = choose(task(), [trial({"kc": 40}, 1.5), trial({"kc": 40}, 1.1, "final", verdict)])
+def test_the_fastest_of_the_final_is_chosen_unless_the_gain_is_not_clear(
+    trials: list[Trial], chosen: Tuning, reason: str
+) -> None:
+    outcome = choose(task(), trials)
 
-    assert outcome.chosen == {}
-    assert outcome.reason.startswith(f"the default stays: {words}")
-
-
-def test_a_gain_in_the_screening_alone_is_no_gain() -> None:
-    outcome = choose(task(), [trial({"kc": 40}, 3.0), trial({"kc": 40}, 3.0, "final", status="crashed")])
-
-    assert outcome.chosen == {}
+    assert outcome.chosen == chosen
+    assert outcome.reason.startswith(reason)
+    assert outcome.is_known == (not reason.startswith("no trial"))
 
 
 def test_what_is_faster_again_is_chosen_with_the_ratio_of_the_second_time() -> None:
@@ -158,14 +175,6 @@ def test_where_the_default_stays_nothing_is_measured_again(monkeypatch: pytest.M
 
     assert tune_kernel(task(), MeasureOptions(), lambda *_: None).chosen == {}
     assert stages == ["screening", "final"]
-
-
-def test_when_nothing_ran_the_reasons_are_told() -> None:
-    outcome = choose(task(), [trial({"kc": 40}, 1.0, status="oom"), trial({"kc": 20}, 1.0, status="oom")])
-
-    assert outcome.chosen == {}
-    assert outcome.reason == "no trial could be compared with the default; oom: because"
-    assert not outcome.is_known
 
 
 def test_a_trial_has_a_key_of_its_own_and_the_default_the_kernels() -> None:

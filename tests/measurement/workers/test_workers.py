@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -16,11 +15,15 @@ import pytest
 
 import profkit
 from profkit.frameworks.adapter import Implementation
+from profkit.measurement import cell
 from profkit.measurement.cores import cores_for
-from profkit.measurement.result import Result, Row
+from profkit.measurement.result import Row
 from profkit.measurement.workers.process import WorkerProcess, WorkerSettings
-from profkit.rendering.tables.json_file import render_json
+from tests.frameworks.candidate.candidate_files import needs_compiler
+from tests.measurement.checks import cheats
+from tests.support import counted_time
 from tests.support.processes import wait_until, workers_of
+from tests.support.reopened import reopened
 
 SPEC = profkit.MatMul(m=8, n=8, k=8)
 # Writable pipes of the worker process are where its replies go.
@@ -29,11 +32,20 @@ import fcntl
 import os
 import stat
 import sys
+import threading
 import time
 
 import numpy as np
 
 state = dict(calls=0)
+
+
+def work():
+    while True:
+        pass
+
+
+WORK = threading.Thread(target=work, daemon=True)
 
 
 def pipes():
@@ -55,6 +67,7 @@ LINE = KERNEL[: KERNEL.index("{before}")].count("\n") + 1
 KERNELS = {
     "right": "",
     "wrong": "a = a + np.float32(0.001)",
+    "wrong_element": "c = a @ b; c[2, 5] = np.nan; c[7, 0] += 1; return c",
     "nan": "a = a * np.float32('nan')",
     "wrong_shape": "a = a[:3]",
     "raises": "raise ValueError('no such tile')",
@@ -72,7 +85,9 @@ KERNELS = {
     "closes_pipes": "os.closerange(3, 256); time.sleep(1000)",
     "forks_and_aborts": "os.fork() or time.sleep(1000); os.abort()",
     "forks": "os.fork() or sys.exit(0)",
-    "right_once": "state['calls'] += 1; b = b * (state['calls'] == 1)",
+    "right_for_a_while": "state['calls'] += 1; b = b * (state['calls'] < 30)",
+    "right_on_random_inputs": "b = b * (np.abs(a).max() < 1e6)",
+    "works_on": "state['calls'] += 1; state['calls'] == 1 and WORK.start()",
     "greedy": "np.ones(64 << 20, np.uint8)",
     "prints": 'print(\'{"do": "nonsense"}\', flush=True)',
 }
@@ -90,13 +105,15 @@ def rows_of(folder: Path, kernels: Mapping[str, str], **options: Any) -> Rows:
     candidates = [f"{folder / name}.py:matmul" for name in kernels]
     settings: dict[str, Any] = {"budget_s": 1.0, "timeout_s": 60.0, **options}
 
-    result = profkit.measure(SPEC, only="numpy", candidates=candidates, threads=1, **settings)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cell, "race", counted_time.race)
+        result = profkit.measure(SPEC, only="numpy", candidates=candidates, threads=1, **settings)
 
     numpy_row = result.cells[0].row("matmul/numpy/cpu")
     assert numpy_row.status == "ok", numpy_row.reason
     assert numpy_row.samples_ns
     # Whatever happened, the file of it can be opened again.
-    assert Result.from_dict(json.loads(render_json(result.to_dict()))).to_dict() == result.to_dict()
+    assert reopened(result).to_dict() == result.to_dict()
     return {name: result.cells[0].row(f"matmul/candidate/cpu/{name}") for name in kernels}
 
 
@@ -149,11 +166,16 @@ def test_a_wrong_result_is_a_wrong_row_and_is_not_timed(rows: Rows) -> None:
         ("returns_text", "wrong", ["dtype"]),
         ("returns_complex", "wrong", ["dtype complex64, expected float32"]),
         ("returns_float64", "wrong", ["dtype float64, expected float32"]),
-        ("imports_nothing", "crashed", ["numppy"]),
+        ("imports_nothing", "crashed", ["numppy"]),  # in its call, not when it is loaded
         ("closes_pipes", "crashed", ["closed its pipe"]),
         ("forks_and_aborts", "crashed", ["SIGABRT"]),
         ("forks", "ok", []),
-        ("right_once", "wrong", ["right at first, wrong after the samples"]),
+        ("right_for_a_while", "wrong", ["right at first, wrong "]),
+        (
+            "right_on_random_inputs",
+            "wrong",
+            ["right on random inputs, wrong with magnitudes from 2^-24", "64 of 64 differ"],
+        ),
         ("prints", "ok", []),  # the protocol is not disturbed
     ],
 )
@@ -170,6 +192,25 @@ def test_a_hang_is_a_timeout(hanging: Rows, name: str, words: Sequence[str]) -> 
 
     assert row.status == "timeout", row.reason
     assert [word for word in words if word not in row.reason] == [], row.reason
+
+
+def test_work_that_is_left_running_is_told(rows: Rows) -> None:
+    row = rows["works_on"]
+
+    assert row.status == "ok", row.reason
+    assert "it still computed 1 s after its last call" in row.doubts
+    assert row.verdict != "faster"
+    assert [name for name, other in rows.items() if other.doubts] == ["works_on"]
+
+
+def test_a_wrong_row_says_where(rows: Rows) -> None:
+    row = rows["wrong_element"]
+
+    assert row.status == "wrong"
+    assert row.reason.startswith("at (2, 5) it is nan, expected ")
+    assert "; 2 of 64 differ, 1 of them NaN; error inf exceeds the tolerance" in row.reason
+    assert (row.wrong_index, row.wrong_elements, row.checked_elements, row.nan_elements) == ([2, 5], 2, 64, 1)
+    assert row.wrong_expected is not None
 
 
 def test_the_memory_limit_ends_the_greedy_row_only(tmp_path: Path) -> None:
@@ -211,7 +252,7 @@ def test_a_kernel_that_stops_writing_does_not_pass_with_what_is_left_in_its_outp
       #include <profkit/params.h>
       extern "C" int candidate(const profkit_matmul_params* p, const void* const* in, void* out, int) {
         static int calls = 0;
-        if (++calls > 3) return 0;
+        if (++calls > 30) return 0;
         const float *a = static_cast<const float*>(in[0]), *b = static_cast<const float*>(in[1]);
         float* c = static_cast<float*>(out);
         for (int64_t i = 0; i < p->m * p->n; ++i) {
@@ -228,7 +269,37 @@ def test_a_kernel_that_stops_writing_does_not_pass_with_what_is_left_in_its_outp
 
     row = result.cells[0].row("matmul/candidate/cpu/lazy")
     assert (row.status, row.output) == ("wrong", output), row.reason
-    assert "right at first, wrong after the samples" in row.reason
+    assert "right at first, wrong " in row.reason
+
+
+NOTES_ITS_PLACE_ON_THE_STACK = """
+#include <stdio.h>
+
+int candidate(const profkit_matmul_params* p, const void* const* in, void* out, int threads) {
+  static unsigned char is_known[64];
+  static int known;
+  volatile char here = 0;
+  unsigned char* place = &is_known[((uintptr_t)&here & 4095) / 64];
+  (void)threads, (void)here;
+  known += !*place;
+  *place = 1;
+  if (known == 48) fclose(fopen("{found}", "w"));
+  product(p, in[0], in[1], out, 0, p->m);
+  return 0;
+}
+"""
+
+
+@pytest.mark.full
+@needs_compiler
+def test_samples_begin_at_changing_places_of_the_stack(tmp_path: Path) -> None:
+    text = cheats.PRODUCT_IN_C + NOTES_ITS_PLACE_ON_THE_STACK.replace("{found}", str(tmp_path / "found"))
+    (tmp_path / "mine.c").write_text(text)
+
+    rows = profkit.measure(SPEC, only="candidate", candidates=[str(tmp_path / "mine.c")], threads=1, budget_s=0.5)
+
+    assert [row.status for row in rows.cells[0].rows] == ["ok"]
+    assert (tmp_path / "found").exists()
 
 
 def test_nothing_that_can_run_is_a_table_of_reasons(tmp_path: Path) -> None:
@@ -264,7 +335,7 @@ def test_no_worker_outlives_its_parent(tmp_path: Path, number: signal.Signals) -
     command += ["--only", "numpy", "--candidate", f"{path}:matmul", "--budget", "60s", "--margin", "0.01%"]
 
     parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    sampling = wait_until(lambda: calls.stat().st_size > 12)
+    sampling = wait_until(lambda: calls.stat().st_size > 30)
     started = len(workers_of(parent.pid))
     os.kill(parent.pid, number)
     output, _ = parent.communicate(timeout=30)

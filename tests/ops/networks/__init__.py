@@ -1,1 +1,1 @@
-"""Networks as chains of operators."""
+"""Networks as graphs of operators."""

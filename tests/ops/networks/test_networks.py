@@ -1,13 +1,13 @@
-"""Networks as chains of specs: published counts, shapes, errors, and gradients against differences."""
+"""Networks as graphs of specs, shapes, errors, and gradients against differences."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from profkit.data import synthetic_data
 from profkit.errors import SpecError, UnsupportedError, UsageError
 from profkit.ops.networks import NETWORKS, Cifar10, LeNet, Mlp, Network, Solar, Training, network_from_dict
-from profkit.ops.networks.data import synthetic_data
 from profkit.ops.networks.reference import reference_gradients, reference_logits, reference_step
 
 SMALL: tuple[Network, ...] = (
@@ -29,23 +29,6 @@ def test_cifar10_with_the_tutorials_crop_has_the_published_parameters_and_derive
     multiply_adds = {layer.name: layer.multiply_adds() for layer in network.layers}
     assert multiply_adds["conv1"] == 576 * 75 * 64 and multiply_adds["conv2"] == 144 * 1600 * 64
     assert multiply_adds["local3"] == 2304 * 384 and network.multiply_adds() == 18_470_784
-
-
-@pytest.mark.parametrize(
-    ("network", "parameters"),
-    [
-        (LeNet(convolutions=1, maps=2), 152_710),
-        (LeNet(convolutions=1, maps=64), 4_541_566),
-        (LeNet(convolutions=2, maps=2), 30_496),
-        (LeNet(convolutions=2, maps=64), 1_523_518),
-        (Mlp(hidden=8, neurons=25), 4_957),
-        (Mlp(hidden=16, neurons=1600), 38_449_607),
-        (Solar(), 4_352_641),
-    ],
-    ids=str,
-)
-def test_networks_of_the_other_studies_have_the_published_parameters(network: Network, parameters: int) -> None:
-    assert network.parameter_count() == parameters
 
 
 @pytest.mark.parametrize(
@@ -117,11 +100,11 @@ def test_weights_begin_alike_for_a_seed_and_within_two_deviations() -> None:
     assert (weights["conv2.b"] == np.float32(0.1)).all() and (weights["conv1.b"] == 0).all()
 
 
-def test_training_with_dropout_has_no_reference() -> None:
+def test_training_with_dropout_has_no_reference_without_masks() -> None:
     network = Solar(batch=2)
     images, labels = synthetic_data(network).batch(2)
 
-    with pytest.raises(UnsupportedError, match="--dropout no"):
+    with pytest.raises(UnsupportedError, match=r"dropout \(dropout1, dropout2\): its masks are needed"):
         reference_gradients(network, network.initial_weights(), images, labels)
 
 
@@ -137,7 +120,7 @@ def test_a_network_is_read_back_from_its_dictionary(kind: type[Network]) -> None
     [
         ({"network": "cifar11"}, "did you mean cifar10"),
         ({"network": "cifar10", "strid": 2}, "did you mean stride"),
-        ({"network": "nothing_like_it"}, "expected one of cifar10, lenet, mlp, solar"),
+        ({"network": "nothing_like_it"}, "expected one of alexnet, all_cnn_c, .*, wrn_16_8"),
     ],
 )
 def test_unknown_names_are_answered_with_the_nearest(data: dict[str, object], words: str) -> None:

@@ -7,17 +7,9 @@ from typing import Any
 from profkit.measurement.device.timing import HELD, WAITS
 from profkit.measurement.device.wall_clock import WALL_CLOCK
 from profkit.measurement.result import Row
-from profkit.rendering.results.content import build_tables
-from profkit.rendering.tables.table import Table
-from tests.rendering.builders import baseline_row, cell, ok_row, result
+from tests.rendering.builders import baseline_row, ok_row, table_of
 
 GPU = "conv2d/cupy/cuda"
-
-
-def table_of(*rows: Row, **changes: Any) -> Table:
-    """The only table of these rows."""
-    (table,) = build_tables(result(cell(*rows, **changes)))
-    return table
 
 
 def gpu_row(**changes: Any) -> Row:
@@ -25,17 +17,9 @@ def gpu_row(**changes: Any) -> Row:
     return ok_row(GPU, 1.0, 10.0, "faster", **{"timing": HELD, "page_faults": None, **changes})
 
 
-def test_events_behind_a_hold_need_no_word() -> None:
-    table = table_of(baseline_row(), gpu_row())
-
-    assert not any("timed by" in line for line in table.footnotes)
-
-
-def test_another_way_of_timing_is_a_footnote() -> None:
+def test_another_way_of_timing_and_rounding_are_footnotes_and_events_behind_a_hold_need_no_word() -> None:
+    assert table_of(baseline_row(), gpu_row()).footnotes == []
     assert f"a: timed by {WAITS}" in table_of(baseline_row(), gpu_row(timing=WAITS)).footnotes
-
-
-def test_rounding_is_a_footnote() -> None:
     assert "a: its products round to tf32" in table_of(baseline_row(), gpu_row(rounding="tf32")).footnotes
 
 

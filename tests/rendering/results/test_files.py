@@ -5,23 +5,25 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from profkit import compare, export, query, report
 from profkit.commands.opening import open_any
 from profkit.errors import CaptureError
+from profkit.measurement.device.wall_clock import WALL_CLOCK
 from profkit.measurement.result import Result, Row, read_result
+from profkit.measurement.statistics import result_changes
 from profkit.ops import SPECS, Conv2d, MatMul, presets_for
+from profkit.rendering.results.columns import render_csv
 from profkit.rendering.results.content import result_document
-from profkit.rendering.results.records import render_csv
 from profkit.rendering.sql.results import RESULT_TABLES
 from profkit.rendering.tables.json_file import render_json
 from tests.capture.builders import CaptureBuilder
 from tests.rendering.builders import baseline_row, cell, ok_row, realistic_cell, result
+from tests.support.typed import Typed
 
 SWEEP = [Conv2d(stride=stride) for stride in (1, 2, 3)]
 
@@ -34,16 +36,6 @@ def saved(folder: Path, made: Result, name: str = "result.json") -> str:
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     return saved(tmp_path, result(realistic_cell()))
-
-
-def words_of(text: str) -> str:
-    return " ".join(text.split())
-
-
-def answers(path: str, sql: str, folder: Path) -> list[dict[str, Any]]:
-    assert query.main([path, sql, "--json", str(folder / "answer.json")]) == 0
-    rows: list[dict[str, Any]] = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
-    return rows
 
 
 # --- Recognised and read ---
@@ -112,40 +104,28 @@ def test_a_damaged_value_is_named_with_its_place(place: Any, value: Any, reason:
 
 
 @pytest.mark.parametrize(
-    ("number", "reason"),
+    ("field", "number", "reason"),
     [
-        ("9" * 400, "a number is too long, at character"),
-        ("9" * 19, "is too long"),
-        ("1e999", "row 0 of cell 0 has peak_bytes 'inf'"),
+        ('"peak_bytes": 524288', "9" * 400, "a number is too long, at character"),
+        ('"peak_bytes": 524288', "9" * 19, "is too long"),
+        ('"peak_bytes": 524288', "1e999", "row 0 of cell 0 has peak_bytes 'inf'"),
+        ('"median_ns": 9810000.0', "1e999", "row 0 of cell 0 has median_ns"),
+        ('"median_ns": 9810000.0', "NaN", "row 0 of cell 0 has median_ns"),
+        ('"median_ns": 9810000.0', "-Infinity", "row 0 of cell 0 has median_ns"),
+        ('"key": "conv2d/native/cpu/implicit_gemm",', "", "is a damaged result: row 0 of cell 0 has no key"),
+        ('"status": "ok",', "", "is a damaged result: row 0 of cell 0 has no status"),
     ],
 )
-def test_a_number_that_no_machine_counts_to_is_damage(number: str, reason: str, path: str) -> None:
-    text = Path(path).read_text(encoding="utf-8").replace('"peak_bytes": 524288', f'"peak_bytes": {number}', 1)
-    Path(path).write_text(text, encoding="utf-8")
+def test_numbers_that_no_machine_counts_to_and_missing_fields_are_damage(
+    field: str, number: str, reason: str, path: str
+) -> None:
+    text = Path(path).read_text(encoding="utf-8")
+    assert field in text
+    changed = f"{field.partition(':')[0]}: {number}" if number else ""
+    Path(path).write_text(text.replace(field, changed, 1), encoding="utf-8")
 
-    with pytest.raises(CaptureError) as error:
+    with pytest.raises(CaptureError, match=reason):
         open_any(path)
-
-    assert reason in str(error.value)
-
-
-@pytest.mark.parametrize("value", ["1e999", "NaN", "-Infinity"])
-def test_a_time_that_is_not_finite_is_damage(value: str, path: str) -> None:
-    text = Path(path).read_text(encoding="utf-8").replace('"median_ns": 9810000.0', f'"median_ns": {value}', 1)
-    Path(path).write_text(text, encoding="utf-8")
-
-    with pytest.raises(CaptureError, match="row 0 of cell 0 has median_ns"):
-        open_any(path)
-
-
-@pytest.mark.parametrize("field", ["key", "status"])
-def test_a_field_that_is_missing_is_damage(field: str, path: str) -> None:
-    data = json.loads(Path(path).read_text(encoding="utf-8"))
-    del data["cells"][0]["rows"][0][field]
-    Path(path).write_text(json.dumps(data), encoding="utf-8")
-
-    with pytest.raises(CaptureError, match=f"is a damaged result: .*'{field}'"):
-        read_result(path)
 
 
 def test_every_cut_of_a_file_is_refused_or_whole(tmp_path: Path) -> None:
@@ -161,107 +141,50 @@ def test_every_cut_of_a_file_is_refused_or_whole(tmp_path: Path) -> None:
         open_any(cut)
 
 
-# --- A wrong file, given to each command ---
-
-COMMANDS: dict[str, Callable[[str, Path], int]] = {
-    "report": lambda path, _: report.main([path]),
-    "export": lambda path, folder: export.main([path, "--parquet", str(folder / "tables")]),
-    "compare": lambda path, _: compare.main([path, path]),
-    "query": lambda path, _: query.main([path, "--tables"]),
-}
-WRONG: dict[str, tuple[bytes, int, str]] = {
-    "newer.json": (b'{"schema": "profkit.result/2", "runs": []}', 1, "was written by a newer profkit"),
-    "cut.json": (b'{"schema": "profkit.result/1", "cells": [', 1, "is a damaged result"),
-    "usage.json": (b'{"schema": "profkit.usage/1", "rows": []}', 2, "give the capture or the result"),
-    "foreign.json": (b'{"hello": 1}', 2, "is JSON without events"),
-    "list.json": (b"[]", 2, "whose schema is profkit.result/1"),
-    "chrome.json": (b'{"traceEvents": [{"ph": "X", "cat": "v8", "ts": 1, "dur": 1}]}', 2, "is a Chrome trace, but"),
-    "broken.json": (b'{"traceEvents": [{', 2, "cannot be read as a trace: it ends too early"),
-    "text.txt": (b"hello\n" * 50, 1, "is not a profkit capture"),
-    "other.zip": (b"PK\x03\x04" + bytes(60), 1, "is not the run of a network, or is damaged"),
-    "short.sqlite": (b"SQLite format 3\x00", 2, "short.sqlite"),
-    "run.nsys-rep": (bytes(range(200, 250)), 2, "nsys export --type sqlite"),
-    "empty": (b"", 1, "is empty"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_file_gets_the_same_sentence_from_every_command(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("duckdb", reason="profkit query needs DuckDB")
-    content, code, said = WRONG[name]
-    (tmp_path / name).write_bytes(content)
-
-    sentences = set()
-    for command, run in COMMANDS.items():
-        assert run(str(tmp_path / name), tmp_path) == code, command
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        sentences.add(words_of(captured.err).removeprefix(f"profkit {command}: "))
-
-    (sentence,) = sentences
-    assert said in sentence
-    assert name in sentence
-
-
 # --- Shown again ---
 
 
-def test_report_shows_the_table_that_the_command_printed(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert report.main([path]) == 0
+def test_report_shows_the_table_that_the_command_printed(path: str, typed: Typed) -> None:
+    out = typed.shows("report", path)
 
-    out = capsys.readouterr().out
     assert out == f"{result_document(read_result(path))}\n"
     assert "a: writes into the same output in each call" in out
 
 
-def test_report_shows_every_table_of_a_sweep_and_its_summary(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_shows_every_table_of_a_sweep_and_its_summary(tmp_path: Path, typed: Typed) -> None:
     made = result(*[realistic_cell(spec, scale) for spec, scale in zip(SWEEP, (4.0, 1.0, 0.5))])
 
-    assert report.main([saved(tmp_path, made)]) == 0
+    out = typed.shows("report", saved(tmp_path, made))
 
-    out = capsys.readouterr().out
     assert out == f"{result_document(made)}\n"
     assert "summary: conv2d over stride" in out
 
 
-def test_report_shows_an_interruption_and_the_policy_as_the_command_did(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_shows_an_interruption_and_the_policy_as_the_command_did(tmp_path: Path, typed: Typed) -> None:
     policy = {"key": "conv2d/native/cpu/direct", "source": "model", "reasons": ["few channels"]}
     made = result(cell(baseline_row(), policy={**policy, "costs_from": "", "measurement": "agrees"}), interrupted=True)
 
-    assert report.main([saved(tmp_path, made)]) == 0
+    out = typed.shows("report", saved(tmp_path, made))
 
-    out = capsys.readouterr().out
     assert "interrupted: this is what was measured until then" in out
-    assert "native/direct (model)" in words_of(out)
+    assert "native/direct (model)" in " ".join(out.split())
 
 
-def test_columns_and_verbose_of_a_result_are_those_of_its_command(
-    path: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert report.main([path, "--columns", "+page_faults,first_call", "--verbose"]) == 0
+def test_columns_and_verbose_of_a_result_are_those_of_its_command(path: str, typed: Typed) -> None:
+    out = typed.shows("report", path, "--columns", "+page_faults,first_call", "--verbose")
 
-    out = capsys.readouterr().out
     assert out == f"{result_document(read_result(path), ['+page_faults', 'first_call'], is_verbose=True)}\n"
     assert "first call" in out
 
 
-def test_files_of_a_result_are_those_of_its_command(
-    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_of_a_result_are_those_of_its_command(path: str, tmp_path: Path, typed: Typed) -> None:
     made = read_result(path)
     texts = {"json": render_json(made.to_dict()), "csv": render_csv(made), "markdown": result_document(made).markdown()}
 
-    assert report.main([path, *(f"--{kind}={tmp_path / kind}" for kind in texts)]) == 0
+    assert "implicit_gemm" in typed.shows("report", path, *(f"--{kind}={tmp_path / kind}" for kind in texts))
 
     for kind, text in texts.items():
         assert (tmp_path / kind).read_text(encoding="utf-8") == text
-    assert "implicit_gemm" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -272,53 +195,43 @@ def test_files_of_a_result_are_those_of_its_command(
         (["--sort", "own"], "--sort is for captures"),
         (["--top", "3"], "--top is for captures"),
         (["--process", "1"], "--process is for captures"),
+        (["--process", "0"], "--process is for captures"),
         (["--subtract-overhead"], "--subtract-overhead is for captures"),
         (["--columns", "median,bogus"], "unknown column 'bogus'"),
         (["--json", "/nowhere/at/all.json"], "there is no folder"),
     ],
 )
-def test_flags_that_a_result_has_no_use_for_are_refused(
-    flags: list[str], said: str, path: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert report.main([path, *flags]) == 2
-
-    captured = capsys.readouterr()
-    assert said in words_of(captured.err)
-    assert captured.out == ""
+def test_flags_that_a_result_has_no_use_for_are_refused(flags: list[str], said: str, path: str, typed: Typed) -> None:
+    assert said in typed.refuses("report", path, *flags)
 
 
-def test_verbose_is_for_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbose_is_for_results(tmp_path: Path, typed: Typed) -> None:
     capture = CaptureBuilder().begin(1, "a").end(2).write(tmp_path / "run.profkit")
 
-    assert report.main([capture, "--verbose"]) == 2
-    assert "--verbose is for results" in words_of(capsys.readouterr().err)
+    assert "--verbose is for results" in typed.refuses("report", capture, "--verbose")
 
 
 @pytest.mark.parametrize("op", SPECS)
-def test_results_of_every_operator_are_shown_compared_and_asked(
-    op: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_of_every_operator_are_shown_compared_and_asked(op: str, tmp_path: Path, typed: Typed) -> None:
     pytest.importorskip("duckdb", reason="SQL needs DuckDB")
     specs = list(presets_for(op).values())[:2]
     made = result(*[cell(baseline_row(key=f"{op}/torch/cpu"), spec=spec) for spec in specs])
     path = saved(tmp_path, made)
 
-    assert report.main([path]) == 0
-    assert capsys.readouterr().out == f"{result_document(made)}\n"
-    assert compare.main([path, path]) == 0
-    assert capsys.readouterr().out.count("10.31 ms ±1.2%") == 2 * len(specs)
+    assert typed.shows("report", path) == f"{result_document(made)}\n"
+    assert typed.shows("compare", path, path).count("10.31 ms") == 2 * len(specs)
     (first, *_) = specs[0].field_values()
-    assert answers(path, f'select op, "{first}" as field from rows order by cell', tmp_path) == [
-        {"op": op, "field": spec.field_values()[first]} for spec in specs
-    ]
+    rows = typed.json("query", path, f'select op, "{first}" as field from rows order by cell')
+    assert rows == [{"op": op, "field": spec.field_values()[first]} for spec in specs]
 
 
 # --- SQL and Parquet ---
 
 
-def test_rows_have_their_spec_and_the_names_of_the_csv_file(path: str, tmp_path: Path) -> None:
+def test_rows_have_their_spec_and_the_names_of_the_csv_file(path: str, typed: Typed) -> None:
     pytest.importorskip("duckdb", reason="SQL needs DuckDB")
-    rows = answers(path, "select * from rows", tmp_path)
+
+    rows = typed.json("query", path, "select * from rows")
 
     made = read_result(path)
     assert [row["key"] for row in rows] == [row.key for row in made.cells[0].rows]
@@ -330,61 +243,49 @@ def test_rows_have_their_spec_and_the_names_of_the_csv_file(path: str, tmp_path:
     assert set(rows[0]) == header - lists | {"cell"}
 
 
-def test_samples_warmups_cells_and_environment_are_tables(tmp_path: Path) -> None:
+def test_samples_warmups_cells_and_environment_are_tables(tmp_path: Path, typed: Typed) -> None:
     pytest.importorskip("duckdb", reason="SQL needs DuckDB")
     row = ok_row("conv2d/torch/cpu", 1.0, 1.0, "baseline", samples_ns=[5.0, 6.0, 7.0], throttled_samples=[1])
     made = result(cell(row, left_out=["conv2d/numpy/cpu"], notes=["a note"]), cell(row, spec=SWEEP[2], threads=1))
     made.environment |= {"packages": {"torch": "2.1"}, "load": [0.5, 0.25], "governor": None}
     path = saved(tmp_path, made)
 
-    samples = answers(path, "select sample, round, time_ns, is_throttled from samples where cell = 1", tmp_path)
-    warmups = answers(path, "select count(*) as n, count(distinct cell) as cells from warmups", tmp_path)
-    cells = answers(path, "select cell, op, threads, left_out, notes, policy, flops_per_s from cells", tmp_path)
-    facts = answers(path, "select * from environment", tmp_path)
-    about = answers(path, "select * from result", tmp_path)
+    def rows(sql: str) -> list[tuple[Any, ...]]:
+        return [tuple(each.values()) for each in typed.json("query", path, f"select {sql}")]
 
-    assert [tuple(each.values()) for each in samples] == [(0, 0, 5.0, False), (1, 1, 6.0, True), (2, 2, 7.0, False)]
-    assert warmups == [{"n": 4, "cells": 2}]
-    assert [(each["cell"], each["threads"], each["left_out"]) for each in cells] == [
-        (0, 2, ["conv2d/numpy/cpu"]),
-        (1, 1, []),
-    ]
-    assert (cells[0]["op"], cells[0]["notes"], cells[0]["policy"]) == ("conv2d", ["a note"], None)
-    assert cells[0]["flops_per_s"] == made.cells[0].peaks["flops_per_s"]
-    assert {each["fact"]: each["value"] for each in facts} == {
-        "cpu": "a machine",
-        "packages.torch": "2.1",
-        "load": "[0.5, 0.25]",
-        "governor": None,
-    }
-    assert about == [{"interrupted": False, **made.peaks}]
+    throttled = rows("sample, round, time_ns, is_throttled from samples where cell = 1")
+    assert throttled == [(0, 0, 5.0, False), (1, 1, 6.0, True), (2, 2, 7.0, False)]
+    assert rows("count(*), count(distinct cell) as cells from warmups") == [(4, 2)]
+    assert rows("cell, threads, left_out from cells") == [(0, 2, ["conv2d/numpy/cpu"]), (1, 1, [])]
+    flops_per_s = made.cells[0].peaks["flops_per_s"]
+    assert rows("op, notes, policy, flops_per_s from cells")[0] == ("conv2d", ["a note"], None, flops_per_s)
+    facts = {"cpu": "a machine", "packages.torch": "2.1", "load": "[0.5, 0.25]", "governor": None}
+    assert dict(rows("fact, value from environment")) == facts
+    assert typed.json("query", path, "select * from result") == [{"interrupted": False, **made.peaks}]
 
 
-def test_a_result_of_two_operators_and_one_of_none_have_all_tables(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_result_of_two_operators_and_one_of_none_have_all_tables(tmp_path: Path, typed: Typed) -> None:
     pytest.importorskip("duckdb", reason="SQL needs DuckDB")
     both = result(cell(baseline_row()), cell(Row("matmul/torch/cpu", "oom", "too large"), spec=MatMul(m=7)))
     path = saved(tmp_path, both)
 
-    assert answers(path, "select op, stride, m, median_ns from rows order by op", tmp_path) == [
+    assert typed.json("query", path, "select op, stride, m, median_ns from rows order by op") == [
         {"op": "conv2d", "stride": 2, "m": None, "median_ns": 10_310_000.0},
         {"op": "matmul", "stride": None, "m": 7, "median_ns": None},
     ]
-    assert query.main([saved(tmp_path, result(), "none.json"), "--tables"]) == 0
-    out = capsys.readouterr().out.splitlines()
+    out = typed.shows("query", saved(tmp_path, result(), "none.json"), "--tables").splitlines()
     assert [line for line in out if not line.startswith(" ")] == [
         f"{table} ({int(table in ('environment', 'result'))} rows)" for table in RESULT_TABLES
     ]
 
 
-@pytest.mark.parametrize("command", ["query", "export"])
-def test_every_table_of_a_result_becomes_parquet(command: str, path: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("command", "flag"), [("query", "--parquet-folder"), ("export", "--parquet")])
+def test_every_table_of_a_result_becomes_parquet(
+    command: str, flag: str, path: str, tmp_path: Path, typed: Typed
+) -> None:
     duckdb = pytest.importorskip("duckdb", reason="Parquet is written by DuckDB")
-    runs = {"query": (query.main, "--parquet-folder"), "export": (export.main, "--parquet")}
-    main, flag = runs[command]
 
-    assert main([path, flag, str(tmp_path / "tables")]) == 0
+    typed.shows(command, path, flag, tmp_path / "tables")
 
     assert sorted(file.stem for file in (tmp_path / "tables").iterdir()) == sorted(RESULT_TABLES)
     found = duckdb.connect().read_parquet(str(tmp_path / "tables" / "rows.parquet")).fetchall()
@@ -393,24 +294,20 @@ def test_every_table_of_a_result_becomes_parquet(command: str, path: str, tmp_pa
 
 @pytest.mark.parametrize("words", [["--chrome", "t"], ["--folded", "t"], ["--format", "perfetto"]])
 def test_a_result_has_no_timeline(
-    words: list[str], path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str], path: str, tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    assert export.main([path, *words]) == 2
+    refused = typed.refuses("export", path, *words)
 
-    assert "needs a timeline, and a result has none: use --parquet DIR" in words_of(capsys.readouterr().err)
+    assert "needs a timeline, and a result has none: use --parquet DIR" in refused
     assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
 
 
 # --- Compared ---
 
 
-def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    return capsys.readouterr().out.splitlines()
-
-
-def test_both_values_of_every_row_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_both_values_of_every_row_stand_side_by_side(tmp_path: Path, typed: Typed) -> None:
     numpy = ok_row("conv2d/numpy/cpu", 80.0, 0.13, "slower")
     jax = ok_row("conv2d/jax/cpu", 5.0, 2.06, "faster")
     broken = Row("conv2d/numba/cpu", "crashed", "signal 11")
@@ -420,34 +317,30 @@ def test_both_values_of_every_row_stand_side_by_side(tmp_path: Path, capsys: pyt
     onnx = ok_row("conv2d/onnxruntime/cpu", 7.0, 1.5, "faster")
     b = saved(tmp_path, result(cell(baseline_row(10.5), slower, repaired, onnx)), "b.json")
 
-    assert compare.main([a, b]) == 0
-
-    lines = lines_of(capsys)
-    cells = {line.split()[0]: words_of(line) for line in lines if line}
-    assert cells["numpy"] == "numpy 80.00 ms ±1.2% 90.00 ms ±1.2% 0.13 0.11 slower not resolved"
-    assert cells["torch"] == "torch 10.31 ms ±1.2% 10.50 ms ±1.2% 1.00 1.00 baseline baseline"
-    assert cells["numba"] == "numba crashed 30.00 ms ±1.2% \u2013 0.30 \u2013 slower"
-    assert cells["jax"].endswith("2.06 \u2013 faster \u2013")
+    lines = typed.shows("compare", a, b).splitlines()
+    cells = {line.split()[0]: " ".join(line.split()) for line in lines if line and "itself" not in line}
+    assert cells["numpy"] == "numpy 80.00 ms 90.00 ms 0.13 0.11 0.91 [0.91, 0.91] slower"
+    assert cells["torch"] == "torch 10.31 ms 10.50 ms 1.00 1.00 \u2013 baseline"
+    assert cells["numba"] == "numba crashed 30.00 ms \u2013 0.30 \u2013 \u2013"
+    assert cells["jax"].endswith("2.06 \u2013 \u2013 \u2013")
+    assert "not judged, crashed in a: numba" in lines
     assert "only in a: jax" in lines
     assert "only in b: onnxruntime" in lines
-    text = words_of(" ".join(lines))
+    text = " ".join(" ".join(lines).split())
     assert text.startswith(f"a: {a}, b: {b} conv2d: batch 128,")
     assert "ratio = time of torch / this time, in the same file: above 1 is faster" in text
-    assert text.count("the difference between a and b is not judged") == 1
+    assert text.count("a / b: of times relative to the baseline's; above 1: b is faster") == 1
     assert "warning" not in text
 
 
-def test_rows_without_a_time_in_either_are_counted_and_the_table_fits(
-    path: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert compare.main([path, path]) == 0
+def test_rows_without_a_time_in_either_are_counted_and_the_table_fits(path: str, typed: Typed) -> None:
+    lines = typed.shows("compare", path, path).splitlines()
 
-    lines = lines_of(capsys)
     assert max(map(len, lines)) <= 100
     assert "without a time in either: numba, keras/jax, keras/torch, cupy/cuda and 1 more" in lines
 
 
-def test_another_machine_spec_or_version_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_machine_spec_or_version_is_named(tmp_path: Path, typed: Typed) -> None:
     first, second = (result(cell(baseline_row(), spec=spec)) for spec in SWEEP[:2])
     first.environment = {"cpu": "Old", "cpus_usable": [0, 1], "packages": {"torch": "2.0"}, "profkit": "0.1.0"}
     second.environment = {"cpu": "New", "cpus_usable": [0], "packages": {"torch": "2.1"}, "profkit": "0.1.0"}
@@ -455,32 +348,30 @@ def test_another_machine_spec_or_version_is_named(tmp_path: Path, capsys: pytest
     second.cells[0].threads, second.interrupted = 1, True
     a, b = saved(tmp_path, first, "a.json"), saved(tmp_path, second, "b.json")
 
-    assert compare.main([a, b]) == 0
+    text = typed.says("compare", a, b)
 
-    text = words_of(" ".join(lines_of(capsys)))
-    assert "warning: machine differs: a Old, b New" in text
-    assert "warning: processor count differs: a 2, b 1" in text
-    assert "warning: GPU differs: a \u2013, b H100" in text
-    assert "warning: SIMD differs: a \u2013, b avx2" in text
-    assert "warning: stride differs: a 1, b 2" in text
-    assert "warning: threads differs: a 2, b 1" in text
+    for name, of_a, of_b in (
+        ("machine", "Old", "New"),
+        ("processor count", "2", "1"),
+        ("GPU", "\u2013", "H100"),
+        ("SIMD", "\u2013", "avx2"),
+        ("stride", "1", "2"),
+        ("threads", "2", "1"),
+    ):
+        assert f"warning: {name} differs: a {of_a}, b {of_b}" in text
     assert "warning: the measurement of b was interrupted" in text
     assert " torch differs: a 2.0, b 2.1" in text and "warning: torch" not in text
     assert "profkit differs" not in text
 
 
-def test_cells_of_sweeps_find_their_counterparts_and_the_rest_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cells_of_sweeps_find_their_counterparts_and_the_rest_is_said(tmp_path: Path, typed: Typed) -> None:
     a = saved(tmp_path, result(*[cell(baseline_row(), spec=spec) for spec in SWEEP]), "a.json")
     b = saved(tmp_path, result(*[cell(baseline_row(20.0), spec=spec) for spec in SWEEP[:0:-1]]), "b.json")
 
-    code = compare.main([a, b, "--json", str(tmp_path / "c.json"), "--markdown", str(tmp_path / "c.md")])
+    text = typed.says("compare", a, b, "--json", tmp_path / "c.json", "--markdown", tmp_path / "c.md")
 
-    text = words_of(" ".join(lines_of(capsys)))
     data = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))
-    assert code == 0
-    assert text.count("10.31 ms ±1.2% 20.00 ms ±1.2%") == 2
+    assert text.count("10.31 ms 20.00 ms") == 2
     assert "warning: only in a: conv2d" in text and "warning: only in b" not in text
     assert data["schema"] == "profkit.result_comparison/1"
     assert [[each[side]["spec"]["stride"] for side in "ab"] for each in data["cells"]] == [[2, 2], [3, 3]]
@@ -491,39 +382,125 @@ def test_cells_of_sweeps_find_their_counterparts_and_the_rest_is_said(
     assert (tmp_path / "c.md").read_text(encoding="utf-8").count("| implementation | time a |") == 2
 
 
-def test_only_the_asked_number_of_rows_is_printed(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compare.main([path, path, "--top", "2"]) == 0
+def test_only_the_asked_number_of_rows_is_printed(path: str, typed: Typed) -> None:
+    text = typed.shows("compare", path, path, "--top", "2")
 
-    text = capsys.readouterr().out
     assert "9 more rows (--top all)" in text
     assert "implicit_gemm" in text and "onnxruntime" not in text
 
 
-def test_results_without_a_common_cell_are_refused(
-    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_without_a_common_cell_are_refused(path: str, tmp_path: Path, typed: Typed) -> None:
     product = saved(tmp_path, result(cell(baseline_row(key="matmul/torch/cpu"), spec=MatMul())), "product.json")
     sweep = saved(tmp_path, result(*[cell(baseline_row(), spec=Conv2d(batch=n)) for n in (1, 2)]), "sweep.json")
 
     for other, said in ((product, "b has matmul (m "), (sweep, "b has conv2d (batch 1, ")):
-        assert compare.main([path, other]) == 2
-        error = words_of(capsys.readouterr().err)
+        error = typed.refuses("compare", path, other)
         assert "the results have nothing in common: a has conv2d (batch 128, " in error and said in error
 
 
-def test_a_result_and_a_capture_are_not_compared(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_result_and_a_capture_are_not_compared(path: str, tmp_path: Path, typed: Typed) -> None:
     capture = CaptureBuilder().begin(1, "a").end(2).write(tmp_path / "run.profkit")
 
-    assert [compare.main([path, capture]), compare.main([capture, path])] == [2, 2]
-    assert capsys.readouterr().err.count("one file is a result, the other a capture") == 2
+    for files in ((path, capture), (capture, path)):
+        assert "one file is a result, the other a capture" in typed.refuses("compare", *files)
 
 
-@pytest.mark.parametrize("flags", [["--fail-on", "5%"], ["--by", "name"], ["--margin", "5%"], ["--force"]])
-def test_what_needs_a_verdict_is_refused(flags: list[str], path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compare.main([path, path, *flags]) == 2
+def noisy_row(key: str, median_ms: float, seed: int, spread: float = 0.01, **changes: Any) -> Row:
+    """Sixty rounds of white noise."""
+    times = 1e6 * median_ms * np.exp(np.random.default_rng(seed).normal(0.0, spread, 60))
+    values = {"samples_ns": times.tolist(), "sample_rounds": list(range(60)), **changes}
+    return ok_row(key, median_ms, 1.0, "same", **values)
 
-    captured = capsys.readouterr()
-    assert f"{flags[0]} is for captures: the difference between two results is shown and not judged" in words_of(
-        captured.err
-    )
-    assert captured.out == ""
+
+def two_results(
+    folder: Path, machine: float = 1.0, own: float = 1.0, other: dict[str, Any] | None = None, **changes: Any
+) -> list[str]:
+    """Torch and a kernel, measured twice: all became slower by `machine`, the kernel by `own`; the rest is of b."""
+    paths = []
+    for place, (torch_ms, kernel_ms, more) in enumerate(
+        ((10.0, 8.0, {}), (10.0 * machine, 8.0 * machine * own, other or {}))
+    ):
+        torch = noisy_row("conv2d/torch/cpu", torch_ms, 1 + place)
+        kernel = noisy_row("conv2d/native/cpu/direct", kernel_ms, 11 + place, **more)
+        values = {"baseline": "conv2d/torch/cpu", "floor": 0.002, **(changes if place else {})}
+        kernel.status = values.pop("status", "ok")
+        made = cell(torch, kernel, **values)
+        paths.append(saved(folder, result(made), f"{'ab'[place]}.json"))
+    return paths
+
+
+@pytest.mark.parametrize(
+    ("machine", "own", "flags", "code", "said"),
+    [
+        (1.0, 1.0, [], 0, "passed: no row is slower by more than 5.0%, as far as resolved"),
+        (1.0, 1.2, [], 4, "FAILED: slower by more than 5.0%, resolved: native/direct by 2"),
+        (1.0, 1.2, ["--fail-on", "30%"], 0, "passed"),
+        (1.0, 0.8, [], 0, "passed"),
+        (1.0, 1.052, [], 0, "passed"),  # beyond the limit, but not with its whole interval
+        (1.3, 1.0, [], 0, "warning: torch itself became slower (its times, a / b 0.77 [0."),
+        (1.3, 1.0, ["--by", "time"], 4, "resolved: torch by 30%; native/direct by 30%"),
+        (1.3, 1.2, [], 4, "resolved: native/direct by 2"),
+    ],
+)
+def test_a_resolved_slowdown_fails_the_check(
+    machine: float, own: float, flags: list[str], code: int, said: str, tmp_path: Path,
+    typed: Typed, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(result_changes, "machine_time_floor", lambda: (0.01, "measured 2026-11-02"))
+
+    files = two_results(tmp_path, machine, own)
+
+    assert said in typed.says("compare", *files, "--fail-on", "5%", *flags, code=code)
+
+
+@pytest.mark.parametrize(
+    ("other", "changes", "said"),
+    [
+        ({}, {"status": "wrong"}, "not judged, wrong in b: native/direct"),
+        ({"samples_ns": [], "sample_rounds": []}, {}, "not judged, no undisturbed samples are kept: native/direct"),
+        (
+            {"timing": WALL_CLOCK},
+            {},
+            "not judged, timed by events in one, by the wall clock in the other: native/direct",
+        ),
+        ({}, {"is_too_busy": True}, "16.00 ms 1.00 1.00 0.50 ["),
+        ({}, {"is_too_busy": True}, "too busy to judge: b"),
+    ],
+)
+def test_rows_that_cannot_be_judged_say_why_and_fail_nothing(
+    other: dict[str, Any], changes: dict[str, Any], said: str, tmp_path: Path, typed: Typed
+) -> None:
+    text = typed.says("compare", *two_results(tmp_path, own=2.0, other=other, **changes), "--fail-on", "5%")
+
+    assert said in text
+    assert "not resolved: whether a row is slower by more than 5.0% cannot be decided; nothing fails" in text
+
+
+@pytest.mark.parametrize("changes", [{"is_too_busy": True}, {"threads": 1}, {"baseline": "conv2d/native/cpu/direct"}])
+def test_results_of_a_busy_machine_unequal_ones_and_another_baseline_are_judged_when_forced(
+    changes: dict[str, Any], tmp_path: Path, typed: Typed
+) -> None:
+    paths = two_results(tmp_path, own=2.0, **changes)
+
+    typed.shows("compare", *paths, "--fail-on", "5%", "--force", code=4)
+    if "threads" in changes:
+        refused = typed.refuses("compare", *paths, "--fail-on", "5%")
+        assert "--fail-on compares like with like, but: warning: threads differs: a 2, b 1" in refused
+        assert "measure both in the same way, or add --force" in refused
+
+
+def test_the_file_has_verdicts_and_what_failed(tmp_path: Path, typed: Typed) -> None:
+    data = typed.json("compare", *two_results(tmp_path, own=1.5), "--fail-on", "5%", code=4)
+
+    changes = {row["key"]: row["change"] for row in data["cells"][0]["rows"]}
+    assert (data["by"], data["fail_on"], data["corrected_for"]) == ("ratio", 0.05, 1)
+    assert data["failed"] == [{"cell": 0, "key": "conv2d/native/cpu/direct"}]
+    assert changes["conv2d/native/cpu/direct"]["verdict"] == "slower"
+    assert changes["conv2d/native/cpu/direct"]["ratio"] == pytest.approx(1 / 1.5, rel=0.01)
+    assert changes["conv2d/torch/cpu"]["verdict"] == "baseline"
+
+
+def test_results_are_not_compared_by_operator(path: str, typed: Typed) -> None:
+    said = "--by name is for captures; results are compared by ratio or time"
+
+    assert said in typed.refuses("compare", path, path, "--by", "name")

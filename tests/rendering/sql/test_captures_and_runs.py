@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pytest
 
 from profkit.capture.run import Run, save_run
 from profkit.capture.schema import LAYER_KINDS, Capture, Level, MemoryEvents, MemoryKind, Ranges, Steps
 from profkit.capture.schema import TABLES as SCHEMA
-from profkit.query import main, write_parquet
+from profkit.query import main
 from profkit.rendering.sql.captures import RUN_TABLES, TABLES, open_database
 from tests.capture.mixed_captures import mixed_capture
 from tests.capture.network_captures import layer, network_capture, op, recording_of
@@ -108,7 +107,7 @@ def test_steps_threads_memory_and_what_is_known_of_the_run_are_tables() -> None:
     assert rows("select framework, mode, threads, is_training, status, reason from run") == [
         ("torch", "eager", 1, False, "ok", None)
     ]
-    assert rows("select count(*) from step_times where pass = 'unrecorded'") == [(6,)]
+    assert rows("select count(*), max(process) from step_times where pass = 'unrecorded'") == [(6, 0)]
     assert rows("select r.phase, sum(m.bytes) from memory_events m join ranges r on r.row = m.range group by 1") == [
         ("forward", 4096)
     ]
@@ -189,27 +188,12 @@ def test_numbers_that_have_names_are_words() -> None:
 # --- The command ---
 
 
-def test_the_command_answers_questions_about_runs(run_path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([run_path, "select type, sum(duration_ns) as ns from ranges where level = 'operator' group by 1"])
-
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert code == 0
-    assert ["aten::conv2d", "140"] in lines
-
-
 def test_the_tables_of_a_run_are_listed(run_path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([run_path, "--tables"]) == 0
 
     printed = capsys.readouterr().out
     assert all(f"{name} (" in printed for name in (*TABLES, *RUN_TABLES))
     assert "ranges (4 rows)" in printed
-
-
-def test_all_tables_of_a_run_are_saved_as_parquet(tmp_path: Path) -> None:
-    paths = write_parquet(the_run(), str(tmp_path / "tables"))
-
-    assert [Path(path).stem for path in paths] == [*TABLES, *RUN_TABLES]
-    assert duckdb.connect().read_parquet(paths[0]).project("name").fetchall()[0] == ("conv1",)
 
 
 def test_a_run_that_failed_is_told_beside_its_empty_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -222,8 +206,3 @@ def test_a_run_that_failed_is_told_beside_its_empty_tables(tmp_path: Path, capsy
     assert code == 0
     assert printed.out.split()[-2:] == ["0", "crashed"]
     assert "the run is crashed: ended by SIGSEGV" in printed.err
-
-
-@pytest.mark.parametrize("sql", ["select * from read_csv('/etc/passwd')", "install httpfs"])
-def test_queries_reach_nothing_outside_the_run(run_path: str, sql: str) -> None:
-    assert main([run_path, sql]) == 2

@@ -19,8 +19,8 @@ from profkit.rendering.studies.grids import megabytes, missing_grid
 from profkit.rendering.studies.report import build_report
 from profkit.rendering.studies.sentences import comparison_sentences
 from profkit.rendering.tables.document import Bullets, Code, Document, Heading, Paragraph
-from profkit.rendering.tables.html import render_page
-from profkit.rendering.tables.table import Column, Line, Table
+from profkit.rendering.tables.html import render_file
+from profkit.rendering.tables.table import Line, Table, TableColumn
 from profkit.studies.findings import PrecisionCost, PublishedComparison
 from profkit.studies.folder import open_folder
 from profkit.studies.opportunities import opportunities
@@ -307,9 +307,9 @@ def test_the_short_answer_says_when_nothing_was_repeated() -> None:
     ("ours", "reason"),
     [
         (0.5, "Above, just as its results: f 0.50"),
-        (0.6, "Above (beside its results it asks for workspace, here a larger part than in the base): f 0.60"),
-        (0.4, "Above (beside its results it asks for workspace, here a smaller part than in the base): f 0.40"),
-        (0.1, "Below (beside its results it asks for workspace, here a smaller part than in the base): f 0.10"),
+        (0.6, "Above (besides its results it allocates workspace, here a larger part than in the base): f 0.60"),
+        (0.4, "Above (besides its results it allocates workspace, here a smaller part than in the base): f 0.40"),
+        (0.1, "Below (besides its results it allocates workspace, here a smaller part than in the base): f 0.10"),
     ],
 )
 def test_why_bytes_differ_follows_from_the_results_and_not_from_the_published_figure(
@@ -351,14 +351,14 @@ def test_documents_escape_what_markdown_and_html_would_take_for_their_own() -> N
         Paragraph("1 < 2 | *x* [not a](link)"),
         Bullets(["`y`"]),
         Code("c"),
-        Table(columns=[Column("a", "a", is_text=True)], lines=[Line(("x|<y>",))]),
+        Table(columns=[TableColumn("a", "a", is_text=True)], lines=[Line(("x|<y>",))]),
     )
 
     assert document.markdown() == (
         "# a\\_b\n\n1 &lt; 2 \\| \\*x\\* [not a]\\(link)\n\n"
         "- \\`y\\`\n\n```\nc\n```\n\n| a |\n| :-- |\n| x\\|&lt;y&gt; |\n"
     )
-    minidom.parseString(render_page(document.blocks).removeprefix("<!DOCTYPE html>\n"))
+    minidom.parseString(render_file(document).removeprefix("<!DOCTYPE html>\n"))
 
 
 @pytest.mark.parametrize("values", [(), (None, None), (0.0, 0.0), (1e-9, 1e9), (3.0, None)])

@@ -12,21 +12,12 @@ from profkit.studies.folder import CellOutcome
 from profkit.studies.plan import plan_cells
 from profkit.studies.running import StudyProgress
 from tests.studies.builders import small_study
+from tests.support.terminals import Terminal
 
 CELL = plan_cells(small_study())[0]
 RUNNING = StudyProgress(1, 8, CELL, "numpy: checking", 125.0)
 DONE = StudyProgress(1, 8, CELL, "", 61.0, CellOutcome(CELL.id, "ok", "", 4.0), 2.5e6)
 FAILED = StudyProgress(2, 8, CELL, "", 0.0, CellOutcome(CELL.id, "oom", f"too\nlarge {'x' * 200}", 4.0))
-
-
-class Terminal(io.StringIO):
-    """A terminal of 40 columns."""
-
-    def isatty(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return 1
 
 
 def test_a_log_gets_one_line_per_finished_cell() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from profkit.rendering.tables.document import Bullets, Document, Heading, Paragraph
-from profkit.rendering.tables.table import Column, Item, Items, Line, Table
+from profkit.rendering.tables.table import Item, Items, Line, Table, TableColumn
 
 words = st.text(st.sampled_from("ab/ _日本é-"), max_size=60)
 numbers = st.integers(0, 10**9).map(str)
@@ -20,11 +20,11 @@ numbers = st.integers(0, 10**9).map(str)
 @st.composite
 def tables(draw: st.DrawFn) -> Table:
     """A name, texts that fold or may be cut, and numbers, some of which may be left out."""
-    columns, cells = [Column("name", "name", is_text=True)], [words]
+    columns, cells = [TableColumn("name", "name", is_text=True)], [words]
     for number in range(draw(st.integers(0, 8))):
         is_text = draw(st.booleans())
         columns.append(
-            Column(
+            TableColumn(
                 f"c{number}",
                 f"c{number}",
                 is_text=is_text,
@@ -56,7 +56,10 @@ def test_no_line_is_wider_than_asked_and_every_column_is_shown_or_named(table: T
 @settings(deadline=None)
 @given(st.lists(words.filter(str.strip), min_size=2, max_size=8, unique=True), st.integers(40, 100))
 def test_names_of_a_dense_table_are_never_cut_to_the_same_text(names: list[str], width: int) -> None:
-    columns = [Column("name", "name", is_text=True), *(Column(f"c{i}", f"c{i}", dispensable=i + 1) for i in range(5))]
+    columns = [
+        TableColumn("name", "name", is_text=True),
+        *(TableColumn(f"c{i}", f"c{i}", dispensable=i + 1) for i in range(5)),
+    ]
 
     text = Table(columns=columns, lines=[Line((f"{name}.", *["123456"] * 5)) for name in names]).text(width)
 
@@ -65,7 +68,7 @@ def test_names_of_a_dense_table_are_never_cut_to_the_same_text(names: list[str],
 
 
 def test_remainders_stand_below_a_rule_and_levels_of_a_tree_are_indented() -> None:
-    columns = [Column("name", "by path", is_text=True), Column("own", "own")]
+    columns = [TableColumn("name", "by path", is_text=True), TableColumn("own", "own")]
     lines = [Line(("a", "1")), Line(("b", "2"), level=1), Line(("total", "3"), has_rule=True)]
 
     shown = Table(columns=columns, lines=lines).text().splitlines()
@@ -75,7 +78,7 @@ def test_remainders_stand_below_a_rule_and_levels_of_a_tree_are_indented() -> No
 
 
 def test_a_text_that_alone_is_too_wide_is_folded_and_loses_no_word() -> None:
-    columns = [Column("name", "name", is_text=True), Column("why", "why", is_text=True)]
+    columns = [TableColumn("name", "name", is_text=True), TableColumn("why", "why", is_text=True)]
 
     text = Table(columns=columns, lines=[Line(("n", " ".join(f"word{i}" for i in range(40))))]).text(50)
 
@@ -93,7 +96,7 @@ def test_what_was_lost_stands_first_and_what_is_said_instead_of_lines_in_their_p
 
 
 def test_a_heading_in_a_notebook_tells_what_its_column_means() -> None:
-    table = Table(columns=[Column("own", "own", 'time of "this" row')], lines=[Line(("1",))])
+    table = Table(columns=[TableColumn("own", "own", 'time of "this" row')], lines=[Line(("1",))])
 
     assert 'title="time of &quot;this&quot; row">own</th>' in table._repr_html_()
 
@@ -105,7 +108,7 @@ def test_blocks_of_a_document_are_a_blank_line_apart() -> None:
 
 
 def test_a_table_without_numbers_behind_it_has_its_texts_as_records(tmp_path: Path) -> None:
-    table = Table(columns=[Column("a", "A"), Column("b", "B")], lines=[Line(("1", "x,y"))])
+    table = Table(columns=[TableColumn("a", "A"), TableColumn("b", "B")], lines=[Line(("1", "x,y"))])
 
     table.write(tmp_path / "t.csv")
 

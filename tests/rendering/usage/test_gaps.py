@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from profkit.attribution.gaps import GapTable, layer_gaps
 from profkit.rendering.usage.gaps import gap_table, gaps_to_json
@@ -26,6 +23,12 @@ def base(name: str, phase: str, native_ns: float | None, bound_ns: float, **chan
 
 def shown(table: GapTable) -> str:
     return str(gap_table(table))
+
+
+def told(time_ns: int, *rows: dict[str, Any], step_ns: int = 14_000_000, **about: Any) -> str:
+    """What is shown of a convolution that takes so long beside this baseline, in one line."""
+    made = recording_of(op("aten::convolution", 0, time_ns, layer="conv1", phase="forward"), steps=[(0, step_ns)])
+    return " ".join(shown(layer_gaps(network_capture(made, baseline=list(rows), **about))).split())
 
 
 def the_table() -> GapTable:
@@ -58,14 +61,48 @@ def test_a_row_has_times_parts_and_a_class() -> None:
     assert words(text, "step ") == ["step", "14.0", "ms", "4.00", "ms", "410", "µs", "2.50"]
 
 
-def test_it_is_said_whose_bound_it_is_and_winograd_has_its_own() -> None:
-    made = recording_of(op("aten::convolution", 0, 9_000_000, layer="conv1", phase="forward"), steps=[(0, 14_000_000)])
-    winograd = base("conv1", "forward", 3e5, 4e5, native_bound_ns=1.5e5)
-    direct = base("conv1", "forward", 3e6, 4e5, native_bound_ns=4e5)
-
-    by_winograd, by_direct = (
-        " ".join(shown(layer_gaps(network_capture(made, baseline=[row]))).split()) for row in (winograd, direct)
+def test_of_many_layers_the_longest_are_shown_and_the_others_added_up() -> None:
+    names = [f"conv{number}" for number in range(1, 41)]
+    made = recording_of(
+        *(
+            op(
+                "aten::convolution",
+                1_000_000 * place,
+                1_000_000 * place + 10_000 * (place + 1),
+                layer=name,
+                phase="forward",
+            )
+            for place, name in enumerate(names)
+        ),
+        steps=[(0, 50_000_000)],
     )
+    rows = [base(name, "forward", 5e3, 1e3) for name in names[:-1]]
+    table = layer_gaps(network_capture(made, baseline=rows))
+
+    some, every = gap_table(table, top=3), gap_table(table)
+
+    assert [line.name for line in some.lines] == [
+        *("conv38", "conv39", "conv40", "… 37 more rows"),
+        *("(no operator running)", "step"),
+    ]
+    # 10 µs times 1 + 2 + ... + 37; 37 kernels of 5 µs.
+    assert some.lines[3].texts[2:6] == ("7.03 ms", "185 µs", "37.0 µs", "38.0")
+    assert some.lines[-1] == every.lines[-1]
+    assert len(every.lines) == 42
+
+
+def test_the_optimiser_has_a_native_time_beside_its_own() -> None:
+    made = recording_of(op("aten::_fused_sgd_", 0, 3_000_000, phase="optimiser"), steps=[(0, 4_000_000)])
+    table = layer_gaps(network_capture(made, baseline=[base("", "optimiser", 1e6, 5e5)]))
+
+    assert words(shown(table), "(optimiser)")[1:7] == ["3.00", "ms", "1.00", "ms", "500", "µs"]
+    assert words(shown(table), "step ")[1:7] == ["4.00", "ms", "1.00", "ms", "500", "µs"]
+    assert gaps_to_json(table)["outside"][0]["native_ns"] == 1e6
+
+
+def test_it_is_said_whose_bound_it_is_and_winograd_has_its_own() -> None:
+    by_winograd = told(9_000_000, base("conv1", "forward", 3e5, 4e5, native_bound_ns=1.5e5))
+    by_direct = told(9_000_000, base("conv1", "forward", 3e6, 4e5, native_bound_ns=4e5))
 
     meaning = "bound (direct): least time on this machine by the direct method"
     assert f"{meaning}; of the Winograd kernels that native took: conv1 forward 150 µs" in by_winograd
@@ -80,6 +117,30 @@ def test_native_times_of_a_busy_machine_are_told_above_the_table() -> None:
 
     assert "native kernels were timed on a busy machine (load 5.2), they may be faster" in busy
     assert "busy" not in quiet
+
+
+def test_of_a_busy_machine_it_is_not_concluded_that_a_kernel_is_slow() -> None:
+    process = {"steps": 6, "recorded": {}, "captures": 1}
+    quiet, busy = (
+        told(9_000_000, base("conv1", "forward", 4e6, 4e5), processes=[{**process, "machine": {"others_share": share}}])
+        for share in (0.01, 0.3)
+    )
+
+    assert "the layer 22 times its bound: the kernel is slow, not the machine" in quiet
+    assert "busy" not in quiet and "quiet" not in quiet
+    assert "the layer 22 times its bound: the machine was busy, whether the kernel is slow is open" in busy
+    assert "the kernel is slow, not the machine" not in busy
+    assert "warning: busy machine: other programs took 30% of these processors: distances from kernels" in busy
+    assert "record it again while the machine is quiet" in busy
+
+
+def test_no_time_is_below_its_bound_without_a_word() -> None:
+    slower = told(300_000, base("conv1", "forward", 3e5, 2.9e5, native_bound_ns=2.9e5), step_ns=400_000)
+    faster = told(300_000, base("conv1", "forward", 2e5, 4e5, native_bound_ns=2.5e5), step_ns=400_000)
+
+    assert "faster than" not in slower
+    assert "faster than the bound (direct): conv1 forward 133%; by a method with fewer operations" in faster
+    assert "native kernels faster than their bound: conv1 forward 125%; their data stayed in caches" in faster
 
 
 def test_the_reader_learns_what_to_optimise_by_how_much_and_why() -> None:
@@ -153,18 +214,3 @@ def test_json_has_all_numbers_of_one_step() -> None:
     assert content["schema"] == "profkit.gaps/1"
     total = sum(row["framework_ns"] for row in content["rows"]) + sum(each["ns"] for each in content["outside"])
     assert total == content["step_ns"]
-
-
-def test_a_pipe_gets_plain_text(tmp_path: Path) -> None:
-    with (tmp_path / "out").open("w", encoding="utf-8") as stream:
-        gap_table(the_table()).print(stream)
-
-    assert (tmp_path / "out").read_text(encoding="utf-8") == shown(the_table()) + "\n"
-
-
-@pytest.mark.parametrize("encoding", ["ascii"])
-def test_a_terminal_without_signs_gets_ascii(tmp_path: Path, encoding: str) -> None:
-    with (tmp_path / "out").open("w", encoding=encoding) as stream:
-        gap_table(the_table()).print(stream)
-
-    assert "400 us" in (tmp_path / "out").read_text(encoding=encoding)

@@ -13,17 +13,16 @@ import pytest
 from rich.cells import cell_len
 
 from profkit.attribution.account import STEPS
+from profkit.attribution.aggregation import mean_of_steps
 from profkit.attribution.grouping import groupings_on
 from profkit.attribution.passes import run_usage
-from profkit.attribution.tables import mean_of_steps
 from profkit.capture.run import Run
 from profkit.capture.schema import Capture, Losses
-from profkit.ops.networks import Cifar10
+from profkit.ops.networks import Cifar10, Solar
 from profkit.rendering.quantities import ABSENT
 from profkit.rendering.usage.content import View
 from profkit.rendering.usage.files import render_usage_csv, render_usage_json
-from profkit.rendering.usage.frameworks import compare_layers
-from profkit.rendering.usage.networks import network_surroundings, network_table
+from profkit.rendering.usage.networks import compare_layers, compare_learning, network_surroundings, network_table
 from profkit.rendering.usage.tfprof import render_tfprof
 from tests.capture.network_captures import layer, network_capture, op, recording_of, runtime
 
@@ -75,7 +74,7 @@ def test_a_report_says_what_ran_on_which_data_how_it_was_checked_and_what_record
     assert title.endswith("tensorflow 1.2.3 (graph), 2 threads")
     assert size.startswith("189,042 parameters, 762 k multiply-adds per image (forward); synthetic data (patterns")
     assert check == "checked against float64, logits: error 1.5e-7, tolerance 4.0e-4"
-    assert re.fullmatch(r"unrecorded step: 995\.0 µs ±\d\.\d%, median of 4; the first step took 5\.000 µs", time)
+    assert re.fullmatch(r"unrecorded step: 995\.0 µs ±\d\.\d%, of 4 steps; the first step took 5\.000 µs", time)
     interval = r"\d\.\d\d \[\d\.\d\d, \d\.\d\d\]"
     assert re.fullmatch(rf"recorded / unrecorded: time {interval}; unrecorded / unrecorded: {interval}", ratio)
     assert table == "table: mean of 2 recorded steps; own times and the rows below add up to the step's wall clock"
@@ -87,7 +86,7 @@ def test_training_names_its_settings_and_what_was_checked() -> None:
     text = "\n".join(lines_of(width=400, is_training=True, training=settings))
 
     assert "training in tensorflow" in text
-    assert "SGD learning rate 0.1, momentum 0.9, weight decay True" in text
+    assert "optimizer sgd, learning rate 0.1, momentum 0.9, nesterov False, weight decay True" in text
     assert "checked against float64, loss and every weight after one step" in text
 
 
@@ -132,14 +131,42 @@ def test_a_run_that_failed_later_says_so_first() -> None:
     assert lines[0] == "tensorflow: timeout, no answer within 5 s"
 
 
+def processes(*shares: float, steps: int = 4, **machine: float) -> list[dict[str, Any]]:
+    """So many, in which other programs took these shares."""
+    return [
+        {
+            "steps": steps,
+            "recorded": {},
+            "captures": int(not number),
+            "machine": {"others_share": share, "load": 9.0, **machine},
+        }
+        for number, share in enumerate(shares)
+    ]
+
+
 def test_neighbours_that_disturbed_the_run_are_told_above_the_table() -> None:
     noisy, quiet = (
-        " ".join(lines_of(environment={"others_share": share, "load": [9.0], "cpus_usable": [0]}))
+        " ".join(" ".join(lines_of(processes=processes(share), environment={"cpus_usable": [0]})).split())
         for share in (0.4, 0.05)
     )
 
-    assert "warning: other programs took 40% of the processors' time while it was recorded" in noisy
+    assert "warning: busy machine: other programs took 40% of these processors (load 9.0): times are longer" in noisy
     assert "warning" not in quiet
+
+
+def test_each_of_several_processes_has_its_time_and_a_disturbed_one_is_named() -> None:
+    text = " ".join(lines_of(width=400, processes=processes(0.01, 0.4, steps=2), step_ns=[900, 900, 1200, 1200]))
+
+    assert "unrecorded step: 1.039 µs [" in text
+    assert "mean of 2 processes (900.0 ns, 1.200 µs; 4 steps)" in text
+    assert "busy machine during process 2 of 2: other programs took 40% of these processors (load 9.0)" in text
+    assert "warning" not in text
+
+
+def test_a_clock_that_moved_is_told() -> None:
+    text = " ".join(lines_of(processes=processes(0.0, least_mhz=2000.0, most_mhz=3000.0)))
+
+    assert "the clock moved between 2000 and 3000 MHz" in text and "warning" not in text
 
 
 def test_lost_records_stand_on_the_first_line() -> None:
@@ -152,12 +179,13 @@ def test_lost_records_stand_on_the_first_line() -> None:
 
 
 def test_learning_is_told_with_its_data() -> None:
-    learning = {"losses": [2.31, 1.2], "seconds": 3.0, "precision": 0.625, "tested": 512}
+    learning = {"losses": [2.31, 1.2], "seconds": 3.0, "test_error": 0.375, "test_count": 512}
+    learning |= {"train_error": 0.25, "train_count": 500}
     text = "\n".join(lines_of(width=400, learning=learning))
 
     assert (
         "learned for 2 steps on synthetic data (patterns under noise, seed 0): loss 2.310 to 1.200, "
-        "precision@1 62.5% of 512 images" in text
+        "error 37.50% of 512 test inputs, error 25.00% of 500 training inputs" in text
     )
 
 
@@ -224,14 +252,6 @@ def test_csv_has_the_same_rows_with_empty_fields_for_what_is_not_known() -> None
     assert (relu["exclusive_ns"], relu["requested_bytes"]) == ("40000", "")
 
 
-def test_markdown_has_the_table_of_the_terminal() -> None:
-    text = network_table(run(), view=View(["own", "share"])).markdown()
-
-    assert text.startswith("### cifar10 batch 4")
-    assert "| conv2d | 720.0 µs | 72% |" in text
-    assert "- images are held as NHWC" in text
-
-
 def test_frameworks_stand_side_by_side_by_layer_and_phase() -> None:
     torch = recording_of(
         layer("conv1", 0, 600 * US),
@@ -252,9 +272,36 @@ def test_frameworks_stand_side_by_side_by_layer_and_phase() -> None:
     assert lines["recorded step", ""] == ("1.000 ms", "1.000 ms")
     assert lines["unrecorded step", ""] == ("995.0 µs", ABSENT)
     assert [line.texts[0] for line in table.lines][:3] == ["conv1", "norm1", "(no layer)"]
+    short = compare_layers(runs, top=1)
+    assert [line.texts[0] for line in short.lines][:3] == ["conv1", "… 2 more rows", "dispatch"]
+    assert short.lines[1].texts[2:] == ("103.0 µs", "10.00 µs")
 
 
 def test_two_modes_of_a_framework_are_told_apart() -> None:
     table = compare_layers([run(), run(mode="eager")])
 
     assert [each.heading for each in table.columns][2:] == ["tensorflow:graph", "tensorflow:eager"]
+
+
+def test_side_by_side_says_who_was_disturbed_and_that_frameworks_took_turns() -> None:
+    alone = compare_layers([run(), run(mode="eager")])
+    turns = compare_layers([run(processes=processes(0.4, 0.5, steps=2)), run(mode="eager")])
+
+    assert alone.notes == ("unrecorded step: nothing recorded; the frameworks ran one after another",)
+    assert turns.notes == ("unrecorded step: nothing recorded; the frameworks took turns, in up to 2 processes each",)
+    assert len(alone.facts) == 1
+    assert turns.facts[1].startswith("warning: tensorflow:graph: busy machine: 2 of 2 processes were disturbed: other")
+
+
+def test_what_frameworks_learned_stands_side_by_side() -> None:
+    facts = {"losses": [2.3, 1.25], "seconds": 3.0, "test_error": 0.375, "test_count": 512, "train_error": None}
+    others = {"losses": [0.5], "seconds": 1.0, "test_error": 0.0123456, "train_error": 0.01}
+    classes = compare_learning([run(learning=facts), run(mode="eager", learning={"losses": [], "seconds": 0.0})])
+    values = compare_learning([replace(run(learning=others), network=Solar().to_dict())] * 2)
+
+    assert [each.heading for each in classes.columns][3:] == ["first loss", "last loss", "test error", "training error"]
+    assert classes.lines[0].texts == ("tensorflow:graph", "2", "3.000 s", "2.3000", "1.2500", "37.50%", ABSENT)
+    assert classes.lines[1].texts[3:] == (ABSENT,) * 4
+    assert classes.notes == ("the numbers of steps differ: --learn-steps makes them equal",)
+    assert values.lines[0].texts[5:] == ("0.01235", "0.01000")
+    assert values.notes == ("errors are mean squared errors",)

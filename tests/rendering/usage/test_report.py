@@ -21,10 +21,9 @@ from profkit.errors import UsageError
 from profkit.rendering.names import cut_middle
 from profkit.rendering.quantities import ABSENT
 from profkit.rendering.tables.table import Table
-from profkit.rendering.terminal import visible
 from profkit.rendering.usage.columns import choose_usage_columns, columns_on, find_usage_column, usage_columns
 from profkit.rendering.usage.content import View, build_table, loss_lines, surroundings
-from profkit.rendering.usage.files import render_usage_csv, render_usage_json, row_fields
+from profkit.rendering.usage.files import render_usage_csv, render_usage_json, usage_fields
 from profkit.rendering.usage.tfprof import HEADER, memory_text, micros_text, render_tfprof
 from tests.capture.tables import Alloc, Row, capture_of
 
@@ -273,15 +272,6 @@ def test_sorting_by_name_is_alphabetical_and_keeps_a_tree_whole() -> None:
     assert [line.name for line in table.lines[:3]] == ["b", "z", "a"]
 
 
-def test_control_signs_in_names_never_reach_the_terminal() -> None:
-    capture = capture_of([Row("bad\x1b[31m\nname\u202e", 0, 10)], warnings=["\x1b[2J"])
-
-    text = str(program_table(capture, usage_of(capture, clock=THREADS), View()))
-
-    assert "\x1b" not in text and "\u202e" not in text
-    assert visible("bad\x1b[31m\nname\u202e") == r"bad\x1b[31m\nname\u202e"
-
-
 def test_without_ranges_the_totals_stand_in_place_of_the_table() -> None:
     capture = capture_of([], [Alloc(10, 4096, 20), Alloc(30, 8192)], span_ns=(0, 100))
 
@@ -309,38 +299,6 @@ def test_marks_alone_are_no_table_and_still_counted() -> None:
 
     assert any(line.startswith("no ranges were recorded: they come") for line in lines)
     assert lines[-1] == "1 mark: tick 1"
-
-
-def test_an_ascii_stream_gets_ascii() -> None:
-    raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding="ascii")
-    capture = busy_capture()
-
-    program_table(capture, usage_of(capture, clock=THREADS), View()).print(stream)
-    stream.flush()
-
-    assert b"app:step" in raw.getvalue()
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_colours_appear_on_a_terminal_and_not_with_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
-    capture = busy_capture(Losses(1, 1, 0, 0, 0))
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    coloured, plain = Terminal(), Terminal()
-
-    program_table(capture, usage_of(capture, clock=THREADS), View()).print(coloured)
-    monkeypatch.setenv("NO_COLOR", "1")
-    program_table(capture, usage_of(capture, clock=THREADS), View()).print(plain)
-
-    assert "\x1b[1;31m" in coloured.getvalue()
-    assert "\x1b" not in plain.getvalue()
 
 
 @pytest.mark.parametrize("width", range(1, 14))
@@ -375,7 +333,7 @@ def test_csv_is_read_back_with_every_number(usage: Usage) -> None:
 
     assert len(lines) == len(usage.rows)
     for line, row in zip(lines, usage.rows):
-        for name in row_fields(usage):
+        for name in usage_fields(usage):
             value = getattr(row, name)
             if name == "path":
                 assert tuple(json.loads(line[name])) == value
@@ -393,19 +351,8 @@ def test_csv_keeps_line_breaks_quotes_and_commas_in_names() -> None:
     assert line["name"] == name.replace("\r", "\\r")
 
 
-def test_markdown_is_one_table_whose_names_are_escaped() -> None:
-    capture = capture_of([Row("a|b*c_<d>", 0, 10)], losses=Losses(3, 3, 0, 0, 0))
-
-    text = program_table(capture, usage_of(capture, clock=THREADS), View()).markdown()
-
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert rows[2].startswith(r"| a\|b\*c\_&lt;d&gt; | 1 |")
-    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in rows}) == 1
-    assert "**3 records were dropped" in text
-
-
 def test_every_field_of_a_row_is_a_column_or_the_name() -> None:
-    fields = row_fields(usage_of(capture_of([Row("a", 0, 1)]), clock=THREADS))
+    fields = usage_fields(usage_of(capture_of([Row("a", 0, 1)]), clock=THREADS))
     numbers = [name for name in fields if find_metric(name).unit != TEXT]
 
     assert {find_usage_column(name).name for name in numbers} <= set(columns_on(THREADS))

@@ -63,8 +63,6 @@ class OutOfMemoryError(Exception):
 
 
 class Gpu(FakeCupy):
-    """The module."""
-
     def __init__(self) -> None:
         super().__init__()
         self.__version__ = "0"
@@ -104,7 +102,6 @@ class Gpu(FakeCupy):
         return super().matmul(a, b)
 
     def fail(self) -> None:
-        """As the trouble is."""
         if TROUBLE == "launch":
             FAILED.touch()
         elif TROUBLE == "lost":

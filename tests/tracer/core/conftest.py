@@ -15,7 +15,6 @@ from tests.tracer.programs import skip_without_library
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program that is recorded from outside."""
     skip_without_library()
     folder = tmp_path_factory.mktemp("recorded")
     return build_program(folder / "recorded_program", [TRACER_NATIVE / "recorded_program.cpp"])

@@ -71,7 +71,6 @@ def recorded(
 
 
 def names(capture: Capture, kind: RangeKind = RangeKind.RANGE) -> Counter[str]:
-    """How often each name was recorded."""
     table = capture.ranges
     return Counter(capture.strings[name] for name in table.name[table.kind == kind])
 

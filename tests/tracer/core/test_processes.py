@@ -22,21 +22,38 @@ def test_a_process_that_skips_its_clean_up_loses_nothing(record: Record, what: s
     assert done.returncode == code
     assert names(capture)["last words"] == 100
     assert capture.warnings == () and capture.processes[0].has_ended
+    opened = [capture.strings[capture.ranges.name[row]] for row in capture.ranges.is_open.nonzero()[0]]
+    assert opened == (["left open"] if what == "exit_now" else [])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_the_process_as_ever_but_nothing_is_lost(record: Record, number: int) -> None:
-    done, capture = record("raise", str(int(number)))
-
-    assert done.returncode == -number
-    assert names(capture) == {"last words": 100} and capture.warnings == ()
+LAST_WORDS = [{"last words": 100}]
 
 
-def test_programs_find_the_default_actions_where_the_recorder_watches(record: Record) -> None:
-    done, capture = record("signals_look_untouched")
+@pytest.mark.parametrize(
+    ("what", "code", "recorded"),
+    [
+        # A signal ends the process as ever, and its action looks as if nobody watched it.
+        *((f"raise {int(number)}", -number, LAST_WORDS) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)),
+        ("signals_look_untouched", -signal.SIGTERM, LAST_WORDS),
+        # Exec flushes, and the next program joins the capture; a failed one changes nothing.
+        ("exec", 0, [{"before exec": 100, "open at exec": 1}, {"plain": 100}]),
+        ("exec_fails", 0, [{"before exec": 10, "after exec": 10}]),
+        # Children of forks do not count the ranges that they inherit.
+        ("fork_twice", 0, [{"inherited": 1, "parent": 10}, {"child": 10}, {"grandchild": 10}]),
+    ],
+)
+def test_however_a_process_ends_or_goes_on_nothing_is_lost(
+    record: Record, what: str, code: int, recorded: list[dict[str, int]]
+) -> None:
+    done, capture = record(*what.split())
 
-    assert done.returncode == -signal.SIGTERM
-    assert names(capture) == {"last words": 100}
+    assert done.returncode == code
+    assert names_by_process(capture) == recorded
+    assert capture.warnings == () and all(process.has_ended for process in capture.processes)
+    if what == "exec":
+        assert capture.processes[0].pid == capture.processes[1].pid
+    if what == "fork_twice":
+        assert capture.processes[1].parent_pid == capture.processes[0].pid
 
 
 def test_python_keeps_its_own_handling_of_signals(tmp_path: Path) -> None:
@@ -52,13 +69,6 @@ def test_python_keeps_its_own_handling_of_signals(tmp_path: Path) -> None:
     assert done.returncode == 9, done.stderr
 
 
-def test_ranges_left_open_stay_open(record: Record) -> None:
-    _, capture = record("exit_now")
-
-    opened = [capture.strings[capture.ranges.name[row]] for row in capture.ranges.is_open.nonzero()[0]]
-    assert opened == ["left open"]
-
-
 def test_an_aborted_process_keeps_what_was_flushed(record: Record) -> None:
     done, capture = record("abort")
 
@@ -67,24 +77,6 @@ def test_an_aborted_process_keeps_what_was_flushed(record: Record) -> None:
     assert names(capture) == {"early": 100}
     assert not process.has_ended
     assert process.end_ns - process.start_ns > 100_000_000, "it lived for 200 ms"
-
-
-def test_exec_flushes_and_the_next_program_joins_the_capture(record: Record) -> None:
-    done, capture = record("exec")
-
-    before, after = capture.processes
-    assert done.returncode == 0
-    assert before.pid == after.pid and before.has_ended and after.has_ended
-    assert names_by_process(capture) == [{"before exec": 100, "open at exec": 1}, {"plain": 100}]
-    assert capture.warnings == ()
-
-
-def test_a_failed_exec_changes_nothing(record: Record) -> None:
-    done, capture = record("exec_fails")
-
-    assert done.returncode == 0
-    assert names(capture) == {"before exec": 10, "after exec": 10}
-    assert capture.warnings == () and capture.processes[0].has_ended
 
 
 def test_a_vfork_child_leaves_its_parents_capture_alone(record: Record, program: Path, tmp_path: Path) -> None:
@@ -96,15 +88,6 @@ def test_a_vfork_child_leaves_its_parents_capture_alone(record: Record, program:
     assert names(captures[0]) == {"parent": 20, "plain": 100}
     assert names(captures[1]) == {"parent": 20}
     assert all(capture.warnings == () for capture in captures)
-
-
-def test_children_of_forks_do_not_count_the_ranges_they_inherit(record: Record) -> None:
-    done, capture = record("fork_twice")
-
-    assert done.returncode == 0
-    assert names_by_process(capture) == [{"inherited": 1, "parent": 10}, {"child": 10}, {"grandchild": 10}]
-    assert capture.warnings == ()
-    assert capture.processes[1].parent_pid == capture.processes[0].pid
 
 
 def test_a_child_that_records_nothing_leaves_no_trace(record: Record) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from profkit.capture.reading import read
-from profkit.capture.schema import Capture, RangeKind, payload_values
+from profkit.capture.schema import Capture, RangeKind
+from tests.capture.tables import payload_values
 from tests.support.processes import succeed
 from tests.tracer.core.recorder_programs import compile_stress, names, names_by_process
 
@@ -20,7 +21,6 @@ SANITIZERS = {"plain": "", "threads": "thread", "addresses-undefined": "address,
     params=[pytest.param(kind, marks=() if kind == "plain" else pytest.mark.full) for kind in SANITIZERS],
 )
 def stress(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stress program, once for each sanitizer."""
     return compile_stress(tmp_path_factory.mktemp("stress"), SANITIZERS[request.param])
 
 
@@ -30,7 +30,6 @@ def run(program: Path, what: str, folder: Path, **variables: str) -> str:
 
 
 def stressed(program: Path, what: str, folder: Path, **variables: str) -> tuple[str, Capture]:
-    """What it printed, and its capture."""
     return run(program, what, folder, **variables), read(folder / "run.profkit")
 
 

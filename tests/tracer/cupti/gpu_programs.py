@@ -16,11 +16,10 @@ import pytest
 from profkit.capture.environment import RecordingOptions, traced_environment
 from profkit.capture.reading import read
 from profkit.capture.schema import Capture
-from profkit.errors import UnavailableError
 from tests.support.places import TRACER_NATIVE
 from tests.support.processes import succeed
-from tests.support.shared_work import shared_folder
-from tests.tracer.programs import clean_environment
+from tests.support.shared_work import made_once
+from tests.tracer.programs import clean_environment, skip_without_library
 
 # The program's begin: the driver comes up, which opens the door, and `gpu` is the double.
 PRELUDE = """
@@ -52,28 +51,25 @@ def double(name: str, sanitizers: str = "") -> Path:
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("no C++ compiler (g++)")
-    folder = shared_folder() / f"doubles{'-' if sanitizers else ''}{sanitizers.replace(',', '-')}"
-    folder.mkdir(exist_ok=True)
-    target = folder / ("libcuda.so.1" if name == "driver_double" else f"lib{name}.so")
-    unfinished = target.with_suffix(f".{os.getpid()}")
-    flags = ["-std=c++17", "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden", f"-Wl,-soname,{target.name}"]
+    flags = ["-std=c++17", "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden"]
     flags += [f"-fsanitize={sanitizers}"] if sanitizers else []
-    command = [compiler, *flags, str(TRACER_NATIVE / f"{name}.cpp"), "-o", str(unfinished), "-ldl", "-pthread"]
-    succeed(command)
-    unfinished.replace(target)
-    return target
+    file = "libcuda.so.1" if name == "driver_double" else f"lib{name}.so"
+
+    def compile_in(folder: Path) -> None:
+        source = str(TRACER_NATIVE / f"{name}.cpp")
+        succeed([compiler, *flags, f"-Wl,-soname,{file}", source, "-o", str(folder / file), "-ldl", "-pthread"])
+
+    return made_once("-".join(filter(None, (name, *sanitizers.split(",")))), compile_in)[0] / file
 
 
-def gpu_environment(capture: Path, options: RecordingOptions | None = None) -> dict[str, str]:
-    """A program started with this finds the doubles and records into `capture`."""
-    try:
-        traced = traced_environment(
-            clean_environment(), str(capture), options or RecordingOptions(allocations=False), "off"
-        )
-    except UnavailableError as error:
-        pytest.skip(str(error))
+def gpu_environment(capture: Path | None, options: RecordingOptions | None = None) -> dict[str, str]:
+    """A program started with this finds the doubles, and records into `capture`; None: only what it asks for itself."""
+    skip_without_library()
+    variables, asked = clean_environment(), options or RecordingOptions(allocations=False)
+    if capture is not None:
+        variables = traced_environment(variables, str(capture), asked, "off")
     doubles = {"LD_LIBRARY_PATH": str(double("driver_double").parent)}
-    return traced | doubles | {"PROFKIT_CUPTI_LIBRARY": str(double("cupti_double"))}
+    return variables | doubles | {"PROFKIT_CUPTI_LIBRARY": str(double("cupti_double"))}
 
 
 GpuProgram = Callable[..., tuple[Capture, str]]

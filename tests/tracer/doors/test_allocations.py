@@ -229,6 +229,8 @@ IN_A_THREAD = """
         ("", [1024, 5000], 1004, 100_000 + 99 + 30 + 1023),
         ("threshold=1000", [1023, 1024, 5000], 1003, 100_000 + 99 + 30),
         ("threshold=6000", [], 1006, 100_000 + 99 + 30 + 1023 + 1024 + 5000),
+        ("threshold=1", [*[100] * 1000, 99, 10, 20, 1023, 1024, 5000], 0, 0),
+        ("allocations=0", [], 0, 0),
     ],
 )
 def test_from_the_threshold_on_blocks_are_recorded_and_smaller_ones_counted_exactly(
@@ -236,28 +238,15 @@ def test_from_the_threshold_on_blocks_are_recorded_and_smaller_ones_counted_exac
 ) -> None:
     capture = trace(tmp_path, IN_A_THREAD, declarations=SMALL_ONES, options=options).capture
 
-    (thread,) = [row for row in range(len(capture.threads)) if capture.threads.index[row] == 1]
-    table = capture.allocations
-    assert [int(size) for size, owner in zip(table.bytes, table.thread) if owner == thread] == recorded
-    assert capture.threads.small_allocations[thread] == small
-    assert capture.threads.small_allocated_bytes[thread] == small_bytes
-
-
-def test_with_threshold_1_every_block_is_recorded_and_freed(tmp_path: Path) -> None:
-    capture = trace(tmp_path, IN_A_THREAD, declarations=SMALL_ONES, options="threshold=1").capture
-
+    if options == "allocations=0":  # nothing of the other threads either
+        assert len(capture.allocations) == 0 and capture.threads.small_allocations.sum() == 0
+        return
     (thread,) = [row for row in range(len(capture.threads)) if capture.threads.index[row] == 1]
     mine = capture.allocations.thread == thread
-    assert mine.sum() == 1000 + 1 + 2 + 3
+    assert capture.allocations.bytes[mine].tolist() == recorded
     assert (capture.allocations.free_time_ns[mine] >= 0).all()
-    assert capture.threads.small_allocations[thread] == 0
-
-
-def test_without_the_allocations_option_nothing_of_them_is_recorded_or_counted(tmp_path: Path) -> None:
-    capture = trace(tmp_path, IN_A_THREAD, declarations=SMALL_ONES, options="allocations=0").capture
-
-    assert len(capture.allocations) == 0
-    assert capture.threads.small_allocations.sum() == 0
+    assert capture.threads.small_allocations[thread] == small
+    assert capture.threads.small_allocated_bytes[thread] == small_bytes
 
 
 EDGE_CASES = r"""

@@ -53,7 +53,7 @@ PYTHON_RANGE = """
 import ctypes
 
 class Table(ctypes.Structure):
-    _fields_ = [("version", ctypes.c_uint32), ("size", ctypes.c_uint32), ("recording", ctypes.c_void_p),
+    _fields_ = [("version", ctypes.c_uint32), ("recording", ctypes.c_void_p),
                 ("label", ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p,
                                            ctypes.c_size_t)),
                 ("begin", ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_uint32)),

@@ -74,24 +74,6 @@ print(json.dumps(names))
     assert not run.capture.ranges.is_open.any()
 
 
-@pytest.mark.full
-def test_operators_lie_inside_the_operators_that_call_them(tmp_path: Path) -> None:
-    text = (
-        STEP
-        + """
-with torch.autograd.profiler.emit_itt():
-    model(images)
-"""
-    )
-
-    run = trace_torch(tmp_path, text)
-
-    parents = {row.title: row.parent for row in rows(run.capture, Source.ITT)}
-    assert parents["PyTorch:aten::conv2d"] is None
-    assert parents["PyTorch:aten::convolution"] == "PyTorch:aten::conv2d"
-    assert parents["PyTorch:aten::_convolution"] == "PyTorch:aten::convolution"
-
-
 def test_onednn_primitives_arrive_in_a_domain_of_their_own_even_without_emit_itt(tmp_path: Path) -> None:
     run = trace_torch(tmp_path, STEP)
 

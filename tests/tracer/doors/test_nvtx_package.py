@@ -103,30 +103,3 @@ domain.mark(message="scalar", payload=np.array(1.5))
     assert [row.payload_type for row in rows(capture, Source.NVTX)] == [PayloadType.OPAQUE] * 2
     # An array is sent behind its length of 8 bytes.
     assert capture.ranges.payload.tolist() == [8 + 3 * 5 * 4, 8]
-
-
-def test_threads_and_domains_lose_nothing(tmp_path: Path) -> None:
-    text = """
-import threading
-
-def work(index):
-    for i in range(200):
-        with nvtx.annotate(f"work {i % 7}", domain=f"domain {index}"):
-            nvtx.mark("tick", payload=i)
-
-threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-"""
-
-    found = nvtx_rows_of(tmp_path, text)
-
-    for index in range(4):
-        titles = [row.title for row in found if row.title.startswith(f"domain {index}:")]
-        assert titles == [f"domain {index}:work {i % 7}" for i in range(200)]
-    ticks = [row for row in found if row.title == "tick"]
-    assert sorted(int(row.payload) for row in ticks if row.payload is not None) == sorted(list(range(200)) * 4)
-    assert all(row.parent is not None and row.parent.startswith("domain ") for row in ticks)
-    assert len(found) == 1600

@@ -1,7 +1,7 @@
 // Stands in for the doors where the recorder is tested without them: a sanitizer brings its own malloc.
 #include "tracer/cupti/door.h"
-#include "tracer/cupti/examination.h"
 #include "tracer/cupti/flusher.h"
+#include "tracer/cupti/library.h"
 #include "tracer/doors/open.h"
 
 namespace profkit::tracer {

@@ -64,12 +64,22 @@ uint32_t version() {
   return asked;
 }
 
+// Variables as they were when the double was loaded: the tracer's thread calls these functions while the
+// program may change its environment, which getenv does not survive. Never destroyed: threads run until the
+// end.
+std::string& variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return *new std::string(value == nullptr ? "" : value);
+}
+const std::string& failures = variable("CUPTI_DOUBLE_FAIL").insert(0, 1, ',');
+const std::string& walker = variable("CUPTI_DOUBLE_WALKER");
+const bool is_late = std::getenv("CUPTI_DOUBLE_LATE") != nullptr;
+const bool hangs = std::getenv("CUPTI_DOUBLE_HANGS") != nullptr;
+
 // What CUPTI_DOUBLE_FAIL says about this function, 0 when nothing.
 int failure(const std::string& function) {
-  const char* const asked = std::getenv("CUPTI_DOUBLE_FAIL");
-  const std::string list = std::string(",") + (asked == nullptr ? "" : asked);
-  const size_t found = list.find("," + function + "=");
-  return found == std::string::npos ? 0 : std::atoi(list.c_str() + found + function.size() + 2);
+  const size_t found = failures.find("," + function + "=");
+  return found == std::string::npos ? 0 : std::atoi(failures.c_str() + found + function.size() + 2);
 }
 
 uint64_t monotonic_ns() {
@@ -244,7 +254,7 @@ EXPORT int cuptiActivityEnable(uint32_t kind) {
 
 EXPORT int cuptiActivityDisable(uint32_t kind) {
   ++disable_calls;
-  if (kind == kKernel && std::getenv("CUPTI_DOUBLE_LATE") != nullptr) {
+  if (kind == kKernel && is_late) {
     const uint64_t now = device_ns();
     double_kernel("late", 0, now, now + 100, 7, 0);
   }
@@ -256,7 +266,7 @@ EXPORT int cuptiActivityDisable(uint32_t kind) {
 EXPORT int cuptiActivityFlushAll(uint32_t flag) {
   ++flush_calls;
   if (flag != 0) ++forced_flushes;
-  if (std::getenv("CUPTI_DOUBLE_HANGS") != nullptr) pause();
+  if (hangs) pause();
   complete();
   while (completing.load() != 0) usleep(100);  // it returns when all records have been given
   return kSuccess;
@@ -265,13 +275,11 @@ EXPORT int cuptiActivityFlushAll(uint32_t flag) {
 EXPORT int cuptiActivityGetNextRecord(uint8_t* start, size_t valid, void** record) {
   using Walk = int (*)(uint8_t*, size_t, void**);
   static const Walk real = [] {
-    const char* const path = std::getenv("CUPTI_DOUBLE_WALKER");
-    void* const library = path == nullptr ? nullptr : dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void* const library = walker.empty() ? nullptr : dlopen(walker.c_str(), RTLD_NOW | RTLD_LOCAL);
     return reinterpret_cast<Walk>(library == nullptr ? nullptr
                                                      : dlsym(library, "cuptiActivityGetNextRecord"));
   }();
-  if (std::getenv("CUPTI_DOUBLE_WALKER") != nullptr)
-    return real == nullptr ? 999 : real(start, valid, record);
+  if (!walker.empty()) return real == nullptr ? 999 : real(start, valid, record);
   uint8_t* next = start;
   if (*record != nullptr) {
     uint32_t kind;

@@ -47,7 +47,7 @@ struct DeviceMemoryColumns {
   std::vector<int32_t> process, device;
   std::vector<int64_t> time_ns;
   std::vector<uint64_t> address, pool;
-  std::vector<int64_t> bytes;  // negative: given back
+  std::vector<int64_t> bytes;  // negative: freed
   std::vector<uint8_t> kind;
   std::vector<int64_t> correlation;
 
@@ -89,7 +89,7 @@ struct DeviceCounts {
   uint64_t entries = 0;
   uint64_t dropped_by_cupti = 0, dropped_too_slow = 0, unknown_records = 0, cut_records = 0, unfinished = 0;
   uint64_t correlations_without_call = 0;
-  int64_t clock_error_ns = -1;  // -1: no pair of clocks, hence no times
+  int64_t clock_error_ns = -1;  // -1: no pair of clocks, so no times
   uint64_t clock_steps = 0;     // CUPTI's clock was set while it was recorded
 
   PROFKIT_MEMBERS(entries, dropped_by_cupti, dropped_too_slow, unknown_records, cut_records, unfinished,

@@ -86,6 +86,11 @@ void for_each_of(const std::vector<Block>& blocks, const Visit& visit) {
 }
 
 int64_t bounded(uint64_t value) { return static_cast<int64_t>(std::min(value, kLargest)); }
+uint8_t small(uint32_t value) { return static_cast<uint8_t>(std::min<uint32_t>(value, 255)); }
+int64_t id_or_none(uint32_t id) { return id == 0 ? -1 : int64_t{id}; }
+
+// What copies and sets have in place of a launch.
+constexpr tracer::DeviceKernelEntry kNoKernel{{}, {}, 0, 0, ~0u, {-1, -1, -1}, {-1, -1, -1}, -1, -1};
 
 class Rows {
  public:
@@ -95,14 +100,40 @@ class Rows {
   void note_correlation(const tracer::DeviceCorrelationEntry& entry) {
     correlations_[entry.correlation] = {entry.range_token, false};
   }
-  void add(const tracer::DeviceKernelEntry& entry);
-  void add(const tracer::DeviceCopyEntry& entry);
-  void add(const tracer::DeviceSetEntry& entry);
+  void add(const tracer::DeviceKernelEntry& entry) {
+    add_work(DeviceActivityKind::kernel, entry.work, context_.names.string(entry.name), entry, -1, {});
+  }
+  void add(const tracer::DeviceCopyEntry& entry) {
+    add_work(DeviceActivityKind::copy, entry.work, -1, kNoKernel, bounded(entry.bytes),
+             {entry.copy_kind, entry.source_kind, entry.target_kind});
+  }
+  void add(const tracer::DeviceSetEntry& entry) {
+    add_work(DeviceActivityKind::set, entry.work, -1, kNoKernel, bounded(entry.bytes),
+             {0, 0, small(entry.memory_kind)});
+  }
   void add(const tracer::DeviceCallEntry& entry);
-  void add(const tracer::DeviceMemoryEntry& entry);
-  void add(const tracer::DevicePoolEntry& entry);
-  void add(const tracer::DeviceOverheadEntry& entry);
-  void add(const tracer::DeviceDeviceEntry& entry);
+  void add(const tracer::DeviceMemoryEntry& entry) {
+    const int64_t bytes = entry.is_release != 0 ? -bounded(entry.bytes) : bounded(entry.bytes);
+    rows_.memory.append(context_.process, static_cast<int32_t>(entry.device), time(entry.time_ns),
+                        entry.address, entry.pool, bytes, small(entry.memory_kind),
+                        id_or_none(entry.correlation));
+  }
+  void add(const tracer::DevicePoolEntry& entry) {
+    rows_.pools.append(context_.process, static_cast<int32_t>(entry.device), time(entry.time_ns),
+                       entry.address, bounded(entry.reserved_bytes), bounded(entry.used_bytes),
+                       small(entry.operation));
+  }
+  void add(const tracer::DeviceOverheadEntry& entry) {
+    const int64_t start_ns = time(entry.start_ns);
+    rows_.overhead.append(context_.process, start_ns, std::max(start_ns, time(entry.end_ns)),
+                          entry.overhead_kind);
+  }
+  void add(const tracer::DeviceDeviceEntry& entry) {
+    rows_.devices.append(context_.process, context_.names.string(entry.name), entry.id,
+                         entry.capability_major, entry.capability_minor, entry.multiprocessors,
+                         entry.warps_per_multiprocessor, entry.shared_bytes_per_multiprocessor,
+                         entry.core_clock_khz, entry.l2_bytes, entry.memory_bytes, entry.memory_bandwidth);
+  }
   template <class Other>
   void add(const Other&) {}  // makes no row
   uint64_t correlations_without_call() const {
@@ -115,8 +146,11 @@ class Rows {
   int64_t time(uint64_t device_ns) const {
     return std::max<int64_t>(clock_.monotonic_ns(device_ns) - context_.origin_ns, 0);
   }
-  void add_work(DeviceActivityKind kind, const tracer::DeviceWork& work);
-  void add_no_geometry();
+  struct Moved {
+    uint8_t copy_kind, source_kind, target_kind;
+  };
+  void add_work(DeviceActivityKind kind, const tracer::DeviceWork& work, int32_t name,
+                const tracer::DeviceKernelEntry& kernel, int64_t bytes, Moved moved);
   int32_t row_of_token(uint64_t token, int64_t time_ns) const;
 
   const DeviceContext& context_;
@@ -129,68 +163,17 @@ class Rows {
   std::unordered_map<uint32_t, Correlation> correlations_;  // by correlation
 };
 
-void Rows::add_work(DeviceActivityKind kind, const tracer::DeviceWork& work) {
-  DeviceActivityColumns& to = rows_.activities;
-  to.kind.push_back(static_cast<uint8_t>(kind));
-  to.process.push_back(context_.process);
-  to.device.push_back(static_cast<int32_t>(work.device));
-  to.context.push_back(work.context);
-  to.stream.push_back(work.stream);
+void Rows::add_work(DeviceActivityKind kind, const tracer::DeviceWork& work, int32_t name,
+                    const tracer::DeviceKernelEntry& kernel, int64_t bytes, Moved moved) {
   const int64_t start_ns = time(work.start_ns);
-  to.start_ns.push_back(start_ns);
-  to.end_ns.push_back(std::max(start_ns, time(work.end_ns)));
-  to.correlation.push_back(work.correlation == 0 ? -1 : int64_t{work.correlation});
-  to.graph_node.push_back(work.graph_node == 0 ? -1 : bounded(work.graph_node));
-}
-
-void Rows::add_no_geometry() {
-  DeviceActivityColumns& to = rows_.activities;
-  to.queued_ns.push_back(-1);
-  to.name.push_back(-1);
-  for (auto* column : {&to.grid_x, &to.grid_y, &to.grid_z, &to.block_x, &to.block_y, &to.block_z,
-                       &to.registers, &to.static_shared_bytes, &to.dynamic_shared_bytes}) {
-    column->push_back(-1);
-  }
-}
-
-void Rows::add(const tracer::DeviceKernelEntry& entry) {
-  DeviceActivityColumns& to = rows_.activities;
-  add_work(DeviceActivityKind::kernel, entry.work);
-  to.queued_ns.push_back(entry.queued_ns == 0 ? -1 : time(entry.queued_ns));
-  to.name.push_back(context_.names.string(entry.name));
-  to.bytes.push_back(-1);
-  to.copy_kind.push_back(0);
-  to.source_kind.push_back(0);
-  to.target_kind.push_back(0);
-  to.grid_x.push_back(entry.grid[0]);
-  to.grid_y.push_back(entry.grid[1]);
-  to.grid_z.push_back(entry.grid[2]);
-  to.block_x.push_back(entry.block[0]);
-  to.block_y.push_back(entry.block[1]);
-  to.block_z.push_back(entry.block[2]);
-  to.registers.push_back(static_cast<int32_t>(entry.registers));
-  to.static_shared_bytes.push_back(entry.static_shared_bytes);
-  to.dynamic_shared_bytes.push_back(entry.dynamic_shared_bytes);
-}
-
-void Rows::add(const tracer::DeviceCopyEntry& entry) {
-  DeviceActivityColumns& to = rows_.activities;
-  add_work(DeviceActivityKind::copy, entry.work);
-  add_no_geometry();
-  to.bytes.push_back(bounded(entry.bytes));
-  to.copy_kind.push_back(entry.copy_kind);
-  to.source_kind.push_back(entry.source_kind);
-  to.target_kind.push_back(entry.target_kind);
-}
-
-void Rows::add(const tracer::DeviceSetEntry& entry) {
-  DeviceActivityColumns& to = rows_.activities;
-  add_work(DeviceActivityKind::set, entry.work);
-  add_no_geometry();
-  to.bytes.push_back(bounded(entry.bytes));
-  to.copy_kind.push_back(0);
-  to.source_kind.push_back(0);
-  to.target_kind.push_back(static_cast<uint8_t>(std::min<uint16_t>(entry.memory_kind, 255)));
+  rows_.activities.append(static_cast<uint8_t>(kind), context_.process, static_cast<int32_t>(work.device),
+                          work.context, work.stream, start_ns, std::max(start_ns, time(work.end_ns)),
+                          kernel.queued_ns == 0 ? -1 : time(kernel.queued_ns), name,
+                          id_or_none(work.correlation), work.graph_node == 0 ? -1 : bounded(work.graph_node),
+                          bytes, moved.copy_kind, moved.source_kind, moved.target_kind, kernel.grid[0],
+                          kernel.grid[1], kernel.grid[2], kernel.block[0], kernel.block[1], kernel.block[2],
+                          static_cast<int32_t>(kernel.registers), kernel.static_shared_bytes,
+                          kernel.dynamic_shared_bytes);
 }
 
 // Of several ranges with the same bits, the latest that had begun; clocks differ a little.
@@ -206,68 +189,14 @@ int32_t Rows::row_of_token(uint64_t token, int64_t time_ns) const {
 }
 
 void Rows::add(const tracer::DeviceCallEntry& entry) {
-  DeviceCallColumns& to = rows_.calls;
   const int64_t start_ns = time(entry.start_ns);
   const auto correlation = correlations_.find(entry.correlation);
   const bool has_token = correlation != correlations_.end();
   if (has_token) correlation->second.has_call = true;
-  to.process.push_back(context_.process);
-  to.os_thread_id.push_back(entry.os_thread_id);
-  to.start_ns.push_back(start_ns);
-  to.end_ns.push_back(std::max(start_ns, time(entry.end_ns)));
-  to.name.push_back(context_.names.string(entry.name));
-  to.correlation.push_back(entry.correlation == 0 ? -1 : int64_t{entry.correlation});
-  to.return_code.push_back(entry.return_code);
-  to.is_driver.push_back(entry.is_driver != 0);
-  to.has_token.push_back(has_token);
-  to.token_range.push_back(has_token ? row_of_token(correlation->second.token, start_ns) : -1);
-}
-
-void Rows::add(const tracer::DeviceMemoryEntry& entry) {
-  DeviceMemoryColumns& to = rows_.memory;
-  to.process.push_back(context_.process);
-  to.device.push_back(static_cast<int32_t>(entry.device));
-  to.time_ns.push_back(time(entry.time_ns));
-  to.address.push_back(entry.address);
-  to.pool.push_back(entry.pool);
-  to.bytes.push_back(entry.is_release != 0 ? -bounded(entry.bytes) : bounded(entry.bytes));
-  to.kind.push_back(static_cast<uint8_t>(std::min<uint32_t>(entry.memory_kind, 255)));
-  to.correlation.push_back(entry.correlation == 0 ? -1 : int64_t{entry.correlation});
-}
-
-void Rows::add(const tracer::DevicePoolEntry& entry) {
-  DevicePoolColumns& to = rows_.pools;
-  to.process.push_back(context_.process);
-  to.device.push_back(static_cast<int32_t>(entry.device));
-  to.time_ns.push_back(time(entry.time_ns));
-  to.address.push_back(entry.address);
-  to.reserved_bytes.push_back(bounded(entry.reserved_bytes));
-  to.used_bytes.push_back(bounded(entry.used_bytes));
-  to.operation.push_back(static_cast<uint8_t>(std::min<uint32_t>(entry.operation, 255)));
-}
-
-void Rows::add(const tracer::DeviceOverheadEntry& entry) {
-  const int64_t start_ns = time(entry.start_ns);
-  rows_.overhead.process.push_back(context_.process);
-  rows_.overhead.start_ns.push_back(start_ns);
-  rows_.overhead.end_ns.push_back(std::max(start_ns, time(entry.end_ns)));
-  rows_.overhead.kind.push_back(entry.overhead_kind);
-}
-
-void Rows::add(const tracer::DeviceDeviceEntry& entry) {
-  DeviceDeviceColumns& to = rows_.devices;
-  to.process.push_back(context_.process);
-  to.name.push_back(context_.names.string(entry.name));
-  to.id.push_back(entry.id);
-  to.capability_major.push_back(entry.capability_major);
-  to.capability_minor.push_back(entry.capability_minor);
-  to.multiprocessors.push_back(entry.multiprocessors);
-  to.warps_per_multiprocessor.push_back(entry.warps_per_multiprocessor);
-  to.shared_bytes_per_multiprocessor.push_back(entry.shared_bytes_per_multiprocessor);
-  to.core_clock_khz.push_back(entry.core_clock_khz);
-  to.l2_bytes.push_back(entry.l2_bytes);
-  to.memory_bytes.push_back(entry.memory_bytes);
-  to.memory_bandwidth.push_back(entry.memory_bandwidth);
+  rows_.calls.append(context_.process, entry.os_thread_id, start_ns, std::max(start_ns, time(entry.end_ns)),
+                     context_.names.string(entry.name), id_or_none(entry.correlation), entry.return_code,
+                     entry.is_driver != 0, has_token,
+                     has_token ? row_of_token(correlation->second.token, start_ns) : -1);
 }
 
 void take_counts(const tracer::DeviceCountsEntry& entry, DeviceCounts& counts) {

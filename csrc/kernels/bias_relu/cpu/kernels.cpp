@@ -5,12 +5,12 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_bias_relu_params, bias_relu_vectorized)
-CpuLaunch<profkit_bias_relu_params> bias_relu_reference;
+ReferenceLaunch<profkit_bias_relu_params> bias_relu_reference;
 
 const std::vector<Kernel<profkit_bias_relu_params>>& bias_relu_kernels() {
   static const auto rows = unique_rows<Kernel<profkit_bias_relu_params>>({
       cpu_row<profkit_bias_relu_params, bias_relu_vectorized>("bias_relu/native/cpu/vectorized"),
-      {"bias_relu/native/cpu/reference", supports_wide_floats, no_workspace, bias_relu_reference},
+      reference_row<profkit_bias_relu_params, bias_relu_reference>("bias_relu/native/cpu/reference"),
   });
   return rows;
 }

@@ -4,13 +4,11 @@
 
 namespace profkit {
 
-CudaSupports<profkit_bias_relu_params> bias_relu_elementwise_cuda_supports;
-CudaLaunch<profkit_bias_relu_params> bias_relu_elementwise_cuda;
+extern const CudaEntry<profkit_bias_relu_params> bias_relu_elementwise_cuda;
 
 const std::vector<CudaKernel<profkit_bias_relu_params>>& bias_relu_cuda_kernels() {
   static const auto rows = unique_rows<CudaKernel<profkit_bias_relu_params>>({
-      {"bias_relu/native/cuda/elementwise", bias_relu_elementwise_cuda_supports, no_cuda_workspace,
-       bias_relu_elementwise_cuda},
+      {"bias_relu/native/cuda/elementwise", bias_relu_elementwise_cuda},
   });
   return rows;
 }

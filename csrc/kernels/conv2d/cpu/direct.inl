@@ -111,30 +111,26 @@ struct DirectWorker {
   T* slab_buffer;
   PositionVector* vectors;
   T* output;
-  const T* bias;
+  Ending<T> ending;
 
-  DirectWorker(const DirectPlan<T>& the_plan, const CpuCall& call, const void* the_bias, int thread)
+  DirectWorker(const DirectPlan<T>& the_plan, const CpuCall& call, int thread)
       : plan(the_plan),
         g(the_plan.gather),
         slab(g, call.inputs[0], true, g.channels, the_plan.in_place_allowed),
         slab_buffer(the_plan.slabs + thread * the_plan.slab_elements),
         vectors(the_plan.vectors + thread * the_plan.block_vectors),
         output(static_cast<T*>(call.output)),
-        bias(static_cast<const T*>(the_bias)) {}
+        ending(*the_plan.params, call) {}
 
   // Rows [begin, end) of the grid, counted through the batch, of one image.
   void run(int64_t group, int64_t begin, int64_t end) {
     const int64_t k = g.reduction();
     if (k > 0) slab.fill(slab_buffer, begin * g.w.grid, end * g.w.grid, group, 0, g.channels);
     const int64_t count = find_vectors(group, begin, end);
-    const Out<T> out{output,
-                     g.out_height * g.out_width,
-                     nullptr,
-                     g.w.out_step == 1 ? nullptr : plan.columns,
-                     bias ? bias + group * g.out_channels : nullptr,
-                     nullptr,
-                     false,
-                     plan.params->activation == PROFKIT_RELU && plan.params->direction == PROFKIT_FORWARD};
+    Out<T> out{output, g.out_height * g.out_width};
+    out.column_offset = g.w.out_step == 1 ? nullptr : plan.columns;
+    out.row_bias = ending.bias_of(g, group);
+    out.relu = ending.relu;
     for (int64_t i = 0; i < g.out_channels; i += kTileRows) {
       const T* a = plan.weights.block(group, 0) + i * k;
       const int64_t rows = smaller(kTileRows, g.out_channels - i);
@@ -174,14 +170,14 @@ void fill_direct_tables(const DirectPlan<T>& plan, const void* source) {
 }
 
 template <class T>
-void run_direct(DirectPlan<T>& plan, const CpuCall& call, const void* bias) {
+void run_direct(DirectPlan<T>& plan, const CpuCall& call) {
   const Gather& g = plan.gather;
   if (g.positions() == 0) return;
   fill_direct_tables(plan, call.inputs[0]);
   on_threads(call.threads,
              [&](int thread) { plan.weights.pack(*plan.params, g, call.inputs[1], call.threads, thread); });
   on_threads(call.threads, [&](int thread) {
-    DirectWorker<T> worker(plan, call, bias, thread);
+    DirectWorker<T> worker(plan, call, thread);
     const Part rows = part_of(g.batch * g.h.grid, 1, call.threads, thread);
     for (int64_t row = rows.begin; row < rows.end;) {
       const int64_t image_end = (row / g.h.grid + 1) * g.h.grid;
@@ -200,9 +196,8 @@ struct ConvDirect {
     return for_each_phase<DirectPlan<T>>(p, threads, blocking, nullptr, [](const auto&) {});
   }
   static void launch(const Params& p, const CpuCall& call) {
-    const void* bias = p.bias && p.direction == PROFKIT_FORWARD ? call.inputs[2] : nullptr;
     for_each_phase<DirectPlan<T>>(p, call.threads, call.blocking, call.workspace,
-                                  [&](DirectPlan<T>& plan) { run_direct<T>(plan, call, bias); });
+                                  [&](DirectPlan<T>& plan) { run_direct<T>(plan, call); });
   }
   static CpuTunables tunables(const Params& p, int threads, const CpuBlocking& blocking) {
     return phase_tunables<DirectPlan<T>>(p, threads, blocking);

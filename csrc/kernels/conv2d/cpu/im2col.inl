@@ -61,14 +61,9 @@ struct Im2colWorker {
     T* y = static_cast<T*>(call.output) + image * views.y_image + group * views.y_group;
     const T* bias = p.bias ? input(2) + group * g.out_channels : nullptr;
     x.weights = weights(group);
-    x.out = {y,
-             g.nhwc ? g.out_channels * g.groups : g.positions(),
-             nullptr,
-             nullptr,
-             g.nhwc ? nullptr : bias,
-             g.nhwc ? bias : nullptr,
-             false,
-             p.activation == PROFKIT_RELU};
+    x.out = {y, g.nhwc ? g.out_channels * g.groups : g.positions()};
+    (g.nhwc ? x.out.column_bias : x.out.row_bias) = bias;
+    x.out.relu = p.activation == PROFKIT_RELU;
     plan.product.run(x, {0, plan.product.m}, {0, plan.product.n});
   }
 
@@ -77,7 +72,7 @@ struct Im2colWorker {
     if (group == 0) memset(dx, 0, static_cast<size_t>(views.x_image) * sizeof(T));
     x.weights = weights(group);
     x.y = input(0) + image * views.y_image + group * views.y_group;
-    x.out = {matrix, plan.product.pitch(), nullptr, nullptr, nullptr, nullptr, false, false};
+    x.out = {matrix, plan.product.pitch()};
     plan.product.run(x, {0, plan.product.m}, {0, plan.product.n});
     add_columns_to_image(columns, matrix, dx + group * views.x_group);
   }
@@ -85,7 +80,8 @@ struct Im2colWorker {
   void weight_gradient(int64_t image, int64_t group, bool first) {
     image_to_columns(columns, input(0) + image * views.x_image + group * views.x_group, matrix);
     x.y = input(1) + image * views.y_image + group * views.y_group;
-    x.out = {sums + group * views.w_group, plan.product.n, nullptr, nullptr, nullptr, nullptr, !first, false};
+    x.out = {sums + group * views.w_group, plan.product.n};
+    x.out.accumulate = !first;
     plan.product.run(x, {0, plan.product.m}, {0, plan.product.n});
   }
 

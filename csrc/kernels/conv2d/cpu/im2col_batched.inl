@@ -88,26 +88,23 @@ struct BatchedRun {
   void forward(int64_t group) const {
     T* y = static_cast<T*>(call.output) + group * views.y_group;
     const T* bias = p.bias ? input(2) + group * g.out_channels : nullptr;
-    const bool relu = p.activation == PROFKIT_RELU;
+    Out<T> out{y, g.nhwc ? g.out_channels * g.groups : g.positions()};
+    if (!g.nhwc) out.column_offset = plan.results;
+    (g.nhwc ? out.column_bias : out.row_bias) = bias;
+    out.relu = p.activation == PROFKIT_RELU;
     lay_out(group);
-    if (g.nhwc) {
-      return multiply(weights(group), nullptr,
-                      {y, g.out_channels * g.groups, nullptr, nullptr, nullptr, bias, false, relu});
-    }
-    multiply(weights(group), nullptr, {y, g.positions(), nullptr, plan.results, bias, nullptr, false, relu});
+    multiply(weights(group), nullptr, out);
   }
 
   void input_gradient(int64_t group) const {
-    multiply(weights(group), input(0) + group * views.y_group,
-             {plan.columns, plan.product.pitch(), nullptr, nullptr, nullptr, nullptr, false, false});
+    multiply(weights(group), input(0) + group * views.y_group, {plan.columns, plan.product.pitch()});
     add_up(group);
   }
 
   void weight_gradient(int64_t group) const {
     T* dw = static_cast<T*>(call.output) + group * views.w_group;
     lay_out(group);
-    multiply(nullptr, input(1) + group * views.y_group,
-             {g.nhwc ? plan.ordered : dw, plan.product.n, nullptr, nullptr, nullptr, nullptr, false, false});
+    multiply(nullptr, input(1) + group * views.y_group, {g.nhwc ? plan.ordered : dw, plan.product.n});
     if (g.nhwc) restore_weights(g, plan.ordered, dw);
   }
 

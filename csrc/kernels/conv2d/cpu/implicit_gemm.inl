@@ -31,13 +31,12 @@ struct ConvImplicitGemm {
                               [&](const auto& plan) { run_weight_gradient<T>(plan, call); });
       return;
     }
-    const void* bias = p.bias && p.direction == PROFKIT_FORWARD ? call.inputs[2] : nullptr;
     if (p.layout == PROFKIT_NHWC) {
       for_each_phase<PixelPlan<T>>(p, call.threads, call.blocking, call.workspace,
-                                   [&](PixelPlan<T>& plan) { run_pixels<T>(plan, call, bias); });
+                                   [&](PixelPlan<T>& plan) { run_pixels<T>(plan, call); });
     } else {
       for_each_phase<PlanarPlan<T>>(p, call.threads, call.blocking, call.workspace,
-                                    [&](PlanarPlan<T>& plan) { run_planar<T>(plan, call, bias); });
+                                    [&](PlanarPlan<T>& plan) { run_planar<T>(plan, call); });
     }
   }
 

@@ -13,7 +13,7 @@ PROFKIT_VECTOR_ENTRY(Conv, conv2d_winograd_6x6)
 PROFKIT_VECTOR_ENTRY(Conv, conv2d_direct)
 PROFKIT_VECTOR_ENTRY(Conv, conv2d_im2col)
 PROFKIT_VECTOR_ENTRY(Conv, conv2d_im2col_batched)
-CpuLaunch<Conv> conv2d_reference;
+ReferenceLaunch<Conv> conv2d_reference;
 
 namespace {
 std::string direct_supports(const Conv& params) {
@@ -111,7 +111,7 @@ const std::vector<Kernel<Conv>>& conv2d_kernels() {
       cpu_row<Conv, conv2d_direct, direct_supports>("conv2d/native/cpu/direct"),
       cpu_row<Conv, conv2d_im2col>("conv2d/native/cpu/im2col"),
       cpu_row<Conv, conv2d_im2col_batched>("conv2d/native/cpu/im2col_batched"),
-      {"conv2d/native/cpu/reference", supports_wide_floats, no_workspace, conv2d_reference},
+      reference_row<Conv, conv2d_reference>("conv2d/native/cpu/reference"),
   });
   return rows;
 }

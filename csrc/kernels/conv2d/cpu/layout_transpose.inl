@@ -33,8 +33,6 @@ PROFKIT_INLINE void transpose_square(T* to, int64_t to_stride, const T* from, in
 template <class T>
 void transpose_few_planes(T* to, const T* from, int64_t plane, int64_t channels, int64_t pixels) {
   constexpr int64_t width = kWidth<T>, padded = 4;
-  using Low = Interleave<T, false, width>;
-  using High = Interleave<T, true, width>;
   alignas(64) T group[padded * width];
   int64_t i = 0;
   // The last pixel is copied exactly: no later store would overwrite what follows it.
@@ -43,11 +41,12 @@ void transpose_few_planes(T* to, const T* from, int64_t plane, int64_t channels,
     const Vec<T> a = load(first), b = load(first + plane);
     const Vec<T> c = channels > 2 ? load(first + 2 * plane) : Vec<T>{};
     const Vec<T> d = channels > 3 ? load(first + 3 * plane) : Vec<T>{};
-    const Vec<T> even[2] = {Low::run(a, c), High::run(a, c)}, odd[2] = {Low::run(b, d), High::run(b, d)};
+    const Vec<T> even[2] = {interleave<T, false>(a, c), interleave<T, true>(a, c)},
+                 odd[2] = {interleave<T, false>(b, d), interleave<T, true>(b, d)};
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
-      store(group + 2 * half * width, Low::run(even[half], odd[half]));
-      store(group + (2 * half + 1) * width, High::run(even[half], odd[half]));
+      store(group + 2 * half * width, interleave<T, false>(even[half], odd[half]));
+      store(group + (2 * half + 1) * width, interleave<T, true>(even[half], odd[half]));
     }
     T* pixel = to + i * channels;
 #pragma GCC unroll 16

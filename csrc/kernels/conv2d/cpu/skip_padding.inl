@@ -298,9 +298,10 @@ struct SkipPaddingWorker {
 };
 
 template <class T>
-void run_skip_padding(SkipPaddingPlan<T>& plan, const CpuCall& call, const void* bias) {
+void run_skip_padding(SkipPaddingPlan<T>& plan, const CpuCall& call) {
   const Gather& g = plan.gather;
   const profkit_conv2d_params& p = *plan.params;
+  const Ending<T> ending(p, call);
   if (g.positions() == 0) return;
   plan.h_count = find_classes(g.h, plan.h_classes);
   plan.w_count = find_classes(g.w, plan.w_classes);
@@ -308,14 +309,12 @@ void run_skip_padding(SkipPaddingPlan<T>& plan, const CpuCall& call, const void*
   plan.weights.pack_or_take(p, g, call.inputs[1], call.packed, call.threads);
   on_threads(call.threads, [&](int thread) {
     SkipPaddingWorker<T> worker(plan, call.inputs[0], thread);
-    const Part rows = part_of(g.batch * g.h.grid, 1, plan.grid.rows, thread / plan.grid.columns);
-    const Part columns =
-        part_of(g.out_channels, kTileColumns<T>, plan.grid.columns, thread % plan.grid.columns);
+    const Part rows = plan.grid.rows_of(g.batch * g.h.grid, 1, thread);
+    const Part columns = plan.grid.columns_of(g.out_channels, kTileColumns<T>, thread);
     for (int64_t group = 0; group < g.groups; ++group) {
-      const T* column_bias = bias ? static_cast<const T*>(bias) + group * g.out_channels : nullptr;
-      const bool relu = p.activation == PROFKIT_RELU && p.direction == PROFKIT_FORWARD;
-      const Out<T> out{
-          static_cast<T*>(call.output), 0, worker.results, nullptr, nullptr, column_bias, false, relu};
+      Out<T> out{static_cast<T*>(call.output), 0, worker.results};
+      out.column_bias = ending.bias_of(g, group);
+      out.relu = ending.relu;
       worker.run(group, rows, columns, out);
     }
   });
@@ -323,10 +322,8 @@ void run_skip_padding(SkipPaddingPlan<T>& plan, const CpuCall& call, const void*
 
 template <class T>
 void skip_padding_on_pixels(const profkit_conv2d_params& p, const CpuCall& call) {
-  const void* bias = p.bias && p.direction == PROFKIT_FORWARD ? call.inputs[2] : nullptr;
-  for_each_phase<SkipPaddingPlan<T>>(
-      p, call.threads, call.blocking, call.workspace,
-      [&](SkipPaddingPlan<T>& plan) { run_skip_padding<T>(plan, call, bias); });
+  for_each_phase<SkipPaddingPlan<T>>(p, call.threads, call.blocking, call.workspace,
+                                     [&](SkipPaddingPlan<T>& plan) { run_skip_padding<T>(plan, call); });
 }
 
 // Planes: weights are packed once, then images are transposed, multiplied and transposed back, some at a

@@ -60,10 +60,7 @@ struct ClassTile {
       const int64_t end = run->source + run->length;
 #pragma GCC unroll 4
       for (int64_t p = run->source; p < end; ++p) {
-        T left[R];
-#pragma GCC unroll 16
-        for (int i = 0; i < R; ++i) left[i] = row[i][p];
-        multiply_add<T, R, V>(sum, left, pb);
+        add_step<T, R, V>(sum, row, p, pb);
         pb += kTileColumns<T>;
       }
     }
@@ -102,44 +99,31 @@ struct PrefetchQueue {
 
 // The same, prefetching between the steps.
 template <class T>
-struct PrefetchingClassTile {
-  const T* rows[kTileRows];
-  const TapRun* runs;
-  int64_t run_count;
-  const T* b;
+struct PrefetchingClassTile : ClassTile<T> {
   PrefetchQueue<T> queue;
 
   template <int R, int V>
   PROFKIT_INLINE void multiply(Accumulators<T, R, V>& sum) const {
     const T* row[R];
 #pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) row[i] = rows[i];
+    for (int i = 0; i < R; ++i) row[i] = this->rows[i];
     PrefetchQueue<T> left = queue;
-    for (const TapRun* run = runs; run < runs + run_count; ++run) {
-      const T* pb = b + run->weights * kTileColumns<T>;
+    for (const TapRun* run = this->runs; run < this->runs + this->run_count; ++run) {
+      const T* pb = this->b + run->weights * kTileColumns<T>;
       const int64_t end = run->source + run->length;
       int64_t p = run->source;
       for (; left.is_left() && p + left.kSteps <= end; p += left.kSteps) {
         left.template prefetch<V>();
 #pragma GCC unroll 4
         for (int step = 0; step < left.kSteps; ++step, pb += kTileColumns<T>) {
-          add_step<R, V>(sum, row, p + step, pb);
+          add_step<T, R, V>(sum, row, p + step, pb);
         }
       }
 #pragma GCC unroll 4
-      for (; p < end; ++p, pb += kTileColumns<T>) add_step<R, V>(sum, row, p, pb);
+      for (; p < end; ++p, pb += kTileColumns<T>) add_step<T, R, V>(sum, row, p, pb);
     }
     // Runs too short to prefetch in.
     while (left.is_left()) left.template prefetch<V>();
-  }
-
-  template <int R, int V>
-  static PROFKIT_INLINE void add_step(Accumulators<T, R, V>& sum, const T* const (&row)[R], int64_t p,
-                                      const T* pb) {
-    T left[R];
-#pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) left[i] = row[i][p];
-    multiply_add<T, R, V>(sum, left, pb);
   }
 };
 
@@ -166,10 +150,7 @@ struct StrayTile {
       const T* pb = b + weights[tap] * kTileColumns<T>;
 #pragma GCC unroll 4
       for (int64_t p = 0; p < channels; ++p) {
-        T left[R];
-#pragma GCC unroll 16
-        for (int i = 0; i < R; ++i) left[i] = row[i][p];
-        multiply_add<T, R, V>(sum, left, pb);
+        add_step<T, R, V>(sum, row, p, pb);
         pb += kTileColumns<T>;
       }
     }

@@ -264,8 +264,7 @@ struct WinogradLaunch {
   template <int Side, int Taps>
   void run() const {
     const Gather& g = plan.gather;
-    const bool forward = p.direction == PROFKIT_FORWARD;
-    const T* bias = p.bias && forward ? static_cast<const T*>(call.inputs[2]) : nullptr;
+    const Ending<T> ending(p, call);
     if (call.packed) {
       plan.weights.data = static_cast<T*>(const_cast<void*>(call.packed));  // only read from here on
     } else {
@@ -275,13 +274,10 @@ struct WinogradLaunch {
     }
     on_threads(call.threads, [&](int thread) {
       const WinogradWorker<T> worker(plan, thread);
-      const Part tiles = part_of(plan.tiles, kTileRows, plan.grid.rows, thread / plan.grid.columns);
-      const Part columns =
-          part_of(g.out_channels, kTileColumns<T>, plan.grid.columns, thread % plan.grid.columns);
+      const Part tiles = plan.grid.rows_of(plan.tiles, kTileRows, thread);
+      const Part columns = plan.grid.columns_of(g.out_channels, kTileColumns<T>, thread);
       for (int64_t group = 0; group < g.groups; ++group) {
-        worker.template run<Side, Taps>(call, group, tiles, columns,
-                                        bias ? bias + group * g.out_channels : nullptr,
-                                        forward && p.activation == PROFKIT_RELU);
+        worker.template run<Side, Taps>(call, group, tiles, columns, ending.bias_of(g, group), ending.relu);
       }
     });
   }

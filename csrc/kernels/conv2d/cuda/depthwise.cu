@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "kernels/conv2d/cuda/depthwise_weights.cuh"
-#include "kernels/conv2d/cuda/kernels.h"
 #include "kernels/conv2d/cuda/params.h"
 #include "kernels/cuda/launch.cuh"
 
@@ -31,8 +30,7 @@ cuda::DepthwiseProblem depthwise_problem(const Params& params, int strip) {
   cuda::DepthwiseProblem problem{};
   const cuda::ConvProblem& conv = problem.conv = cuda_problem(params);
   const bool is_gradient = params.direction == PROFKIT_INPUT_GRADIENT;
-  const auto x = gather_image(conv.x, conv.height, conv.width),
-             y = gather_image(conv.y, conv.out_h, conv.out_w);
+  const auto x = x_image(conv), y = y_image(conv);
   problem.is_gradient = is_gradient;
   problem.terms = is_gradient ? conv.out_per_group : 1;
   problem.first_h = is_gradient ? conv.pad_top - (conv.kernel_h - 1) : -conv.pad_top;
@@ -55,8 +53,8 @@ template <auto kernel>
 void launch_images(const Params& params, const Buffers& buffers, const CudaCall& call, int strip) {
   const cuda::DepthwiseProblem problem = depthwise_problem(params, strip);
   launch<kernel>(linear_geometry(problem.units, cuda::kDepthwiseThreads), call, problem,
-                 static_cast<const float*>(buffers.inputs[0]), static_cast<const float*>(buffers.inputs[1]),
-                 static_cast<const float*>(buffers.inputs[2]), static_cast<float*>(buffers.output));
+                 buffers.input_as<float>(0), buffers.input_as<float>(1), buffers.input_as<float>(2),
+                 buffers.output_as<float>());
 }
 
 void launch_images(const Params& params, const Buffers& buffers, const CudaCall& call) {
@@ -93,55 +91,42 @@ int splits_of(const Params& params, const CudaDevice& device) {
   return static_cast<int>(std::clamp<int64_t>(positions / kLeastPositionsPerSplit, 1, wanted));
 }
 
-int64_t weights_of(const Params& params) { return params.out_channels * params.kernel_h * params.kernel_w; }
-
 template <int kSize, bool kNhwc>
 void launch_sums(const cuda::DepthwiseSum& problem, const Params& params, const Buffers& buffers,
                  const CudaCall& call, float* target, int splits) {
-  const dim3 grid(static_cast<unsigned>(filter_blocks(params)), static_cast<unsigned>(tap_blocks(params)),
-                  static_cast<unsigned>(splits));
-  launch<cuda::conv2d_depthwise_weights<kSize, kNhwc>>({grid, dim3(cuda::kDepthwiseSumThreads)}, call,
-                                                       problem, static_cast<const float*>(buffers.inputs[0]),
-                                                       static_cast<const float*>(buffers.inputs[1]), target);
+  launch<cuda::conv2d_depthwise_weights<kSize, kNhwc>>(
+      {dimensions(filter_blocks(params), tap_blocks(params), splits), dimensions(cuda::kDepthwiseSumThreads)},
+      call, problem, buffers.input_as<float>(0), buffers.input_as<float>(1), target);
 }
 
 void launch_weights(const Params& params, const Buffers& buffers, const CudaCall& call) {
   cuda::DepthwiseSum problem{};
   const cuda::ConvProblem& conv = problem.conv = cuda_problem(params);
-  const int splits = splits_of(params, call.device);
+  const int splits = splits_of(params, call.device), size = known_size(params);
   problem.positions = conv.batch * conv.out_h * conv.out_w;
   problem.positions_per_split = cuda::divide_up(problem.positions, splits);
-  problem.source = gather_image(conv.x, conv.height, conv.width);
-  problem.gradient = gather_image(conv.y, conv.out_h, conv.out_w);
+  problem.source = x_image(conv);
+  problem.gradient = y_image(conv);
   problem.by_multiplier = cuda::fast_divide(conv.out_per_group);
   problem.by_plane = cuda::fast_divide(conv.out_h * conv.out_w);
   problem.by_out_w = cuda::fast_divide(conv.out_w);
   problem.by_kernel_w = cuda::fast_divide(conv.kernel_w);
-  float* const output = static_cast<float*>(buffers.output);
-  float* const target = splits > 1 ? static_cast<float*>(buffers.workspace) : output;
-  const int size = known_size(params);
-  const bool is_nhwc = conv.is_nhwc != 0;
-  if (size == 3) {
-    is_nhwc ? launch_sums<3, true>(problem, params, buffers, call, target, splits)
-            : launch_sums<3, false>(problem, params, buffers, call, target, splits);
-  } else if (size == 5) {
-    is_nhwc ? launch_sums<5, true>(problem, params, buffers, call, target, splits)
-            : launch_sums<5, false>(problem, params, buffers, call, target, splits);
-  } else {
-    is_nhwc ? launch_sums<0, true>(problem, params, buffers, call, target, splits)
-            : launch_sums<0, false>(problem, params, buffers, call, target, splits);
-  }
+  float* const output = buffers.output_as<float>();
+  float* const target = splits > 1 ? buffers.workspace_as<float>() : output;
+  const auto start = conv.is_nhwc ? (size == 3   ? launch_sums<3, true>
+                                     : size == 5 ? launch_sums<5, true>
+                                                 : launch_sums<0, true>)
+                                  : (size == 3   ? launch_sums<3, false>
+                                     : size == 5 ? launch_sums<5, false>
+                                                 : launch_sums<0, false>);
+  start(problem, params, buffers, call, target, splits);
   if (splits == 1) return;
-  launch<cuda::conv2d_depthwise_add_splits<0>>(linear_geometry(weights_of(params), cuda::kAddSplitsThreads),
-                                               call, static_cast<const float*>(target), output,
-                                               weights_of(params), splits);
+  launch<cuda::conv2d_add_splits<0>>(linear_geometry(weight_count(params), cuda::kAddSplitsThreads), call,
+                                     static_cast<const float*>(target), output, weight_count(params), splits);
 }
 
-}  // namespace
-
-std::string conv2d_depthwise_cuda_supports(const Params& params, const CudaDevice& device) {
-  std::string reason = float32_only(params, device);
-  if (reason.empty()) reason = fits_cuda(params);
+std::string supports(const Params& params, const CudaDevice&) {
+  const std::string reason = fits_cuda(params);
   if (!reason.empty()) return reason;
   if (params.groups != params.in_channels)
     return "every input channel must have filters of its own: groups = in channels";
@@ -150,18 +135,20 @@ std::string conv2d_depthwise_cuda_supports(const Params& params, const CudaDevic
   return {};
 }
 
-size_t conv2d_depthwise_cuda_workspace(const Params& params, const CudaCall& call) {
+size_t workspace(const Params& params, const CudaCall& call) {
   if (params.direction != PROFKIT_WEIGHT_GRADIENT) return 0;
   const int splits = splits_of(params, call.device);
-  return splits > 1 ? static_cast<size_t>(weights_of(params) * splits) * sizeof(float) : 0;
+  return splits > 1 ? static_cast<size_t>(weight_count(params) * splits) * sizeof(float) : 0;
 }
 
-void conv2d_depthwise_cuda(const Params& params, const Buffers& buffers, const CudaCall& call) {
-  if (params.direction == PROFKIT_WEIGHT_GRADIENT) {
-    launch_weights(params, buffers, call);
-  } else {
-    launch_images(params, buffers, call);
-  }
+void run(const Params& params, const Buffers& buffers, const CudaCall& call) {
+  params.direction == PROFKIT_WEIGHT_GRADIENT ? launch_weights(params, buffers, call)
+                                              : launch_images(params, buffers, call);
 }
+
+}  // namespace
+
+extern const CudaEntry<Params> conv2d_depthwise_cuda;
+const CudaEntry<Params> conv2d_depthwise_cuda = {supports, run, workspace};
 
 }  // namespace profkit

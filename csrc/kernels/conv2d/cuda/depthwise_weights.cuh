@@ -85,11 +85,4 @@ __global__ void __launch_bounds__(kDepthwiseSumThreads)
   }
 }
 
-// A template, because the header may be in several sources.
-template <int kUnused>
-__global__ void __launch_bounds__(kAddSplitsThreads)
-    conv2d_depthwise_add_splits(const float* partial, float* target, int64_t count, int splits) {
-  add_splits(partial, target, count, splits);
-}
-
 }  // namespace profkit::cuda

@@ -1,6 +1,6 @@
 // The gather of implicit convolution products. An element of the matrix that im2col would have written is
 // addressed by a position and a term (a channel and a tap of the filter), and both are the same thing: an
-// offset, and bits. Offsets add up to the element's; bits that meet say that it lies in the padding. One of
+// offset, and bits. Offsets add up to the element's; bits that meet say that it is in the padding. One of
 // the two is fixed per thread, the other comes from a table in shared memory, so that an element costs an
 // addition, one test and the load, whatever the stride, dilation and layout.
 #pragma once

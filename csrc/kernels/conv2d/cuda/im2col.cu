@@ -3,8 +3,7 @@
 // group). The products are matmul's.
 #include "kernels/conv2d/cuda/columns.cuh"
 #include "kernels/conv2d/cuda/image_launch.h"
-#include "kernels/conv2d/cuda/kernels.h"
-#include "kernels/matmul/cuda/kernels.h"
+#include "kernels/matmul/cuda/on_device.h"
 
 namespace profkit {
 namespace {
@@ -20,16 +19,15 @@ class Columns {
         is_nhwc_(params.layout == PROFKIT_NHWC),
         positions_(params.out_h * params.out_w),
         terms_(params.in_channels * params.kernel_h * params.kernel_w),
+        rows_(Rows::of_images(params.layout, images, terms_, positions_)),
         group_terms_(terms_ / params.groups),
         group_results_(params.out_channels / params.groups) {}
 
   std::string supports(const CudaDevice& device) const {
-    std::string reason = float32_only(p_, device);
-    if (reason.empty()) reason = fits_cuda(p_);
-    if (reason.empty()) reason = input_images(p_, images_).fits();
-    if (reason.empty()) reason = fits_row_blocks(column_rows(), column_extent(), "the matrix of columns");
-    if (reason.empty()) reason = matmul_on_device_supports(product(), device);
-    return reason;
+    std::string reason = fits_cuda(p_);
+    if (reason.empty()) reason = images().rows.fits("the images");
+    if (reason.empty()) reason = rows_.fits("the matrix of columns");
+    return reason.empty() ? matmul_on_device_supports(product(), device) : reason;
   }
 
   size_t workspace_bytes() const {
@@ -38,16 +36,16 @@ class Columns {
   }
 
   void run(const Buffers& buffers, const CudaCall& call) const {
-    auto* const columns = static_cast<float*>(buffers.workspace);
+    float* const columns = buffers.workspace_as<float>();
     float* const parts = columns + columns_size();
-    auto* const output = static_cast<float*>(buffers.output);
-    const auto* const first = static_cast<const float*>(buffers.inputs[0]);
-    const auto* const second = static_cast<const float*>(buffers.inputs[1]);
+    float* const output = buffers.output_as<float>();
+    const float* const first = buffers.input_as<float>(0);
+    const float* const second = buffers.input_as<float>(1);
     const int64_t x_image = p_.in_channels * p_.height * p_.width, y_image = p_.out_channels * positions_;
     for (int64_t n = 0; n < p_.batch; n += images_) {
       if (p_.direction == PROFKIT_FORWARD) {
         to_columns(first + n * x_image, columns, call);
-        multiply({second, columns, output + n * y_image}, static_cast<const float*>(buffers.inputs[2]), call);
+        multiply({second, columns, output + n * y_image}, buffers.input_as<float>(2), call);
       } else if (p_.direction == PROFKIT_INPUT_GRADIENT) {
         multiply({second, columns, const_cast<float*>(first) + n * y_image}, nullptr, call);
         to_images(columns, output + n * x_image, call);
@@ -72,8 +70,7 @@ class Columns {
   };
 
   int64_t columns_size() const { return images_ * terms_ * positions_; }
-  int64_t column_rows() const { return images_ * (is_nhwc_ ? positions_ : terms_); }
-  int64_t column_extent() const { return is_nhwc_ ? terms_ : positions_; }
+  WrittenImages images() const { return {p_, false, images_}; }
   bool has_parts() const { return p_.direction == PROFKIT_WEIGHT_GRADIENT && p_.batch > 1; }
   // Positions of all images are rows of one matrix in NHWC, unless the sum goes over them.
   bool is_joined() const { return is_nhwc_ && p_.direction != PROFKIT_WEIGHT_GRADIENT; }
@@ -108,7 +105,7 @@ class Columns {
   }
 
   void multiply(const Arrays& arrays, const float* bias, const CudaCall& call) const {
-    const int64_t y_row = is_nhwc_ ? p_.out_channels : positions_, columns_row = column_extent();
+    const int64_t y_row = is_nhwc_ ? p_.out_channels : positions_, columns_row = rows_.extent;
     const int64_t y_group = group_results_ * (is_nhwc_ ? 1 : positions_);
     const int64_t columns_group = group_terms_ * (is_nhwc_ ? 1 : positions_);
     // Weights serve all images; their gradients are the images' own.
@@ -130,36 +127,23 @@ class Columns {
   }
 
   void start(const Stack& a, const Stack& b, const Stack& c, const float* bias, const CudaCall& call) const {
-    MatmulOperands operands{};
-    operands.a = a.data;
-    operands.b = b.data;
-    operands.bias = bias;
-    operands.c = const_cast<float*>(c.data);
-    operands.a_row = a.row;
-    operands.b_row = b.row;
-    operands.c_row = c.row;
-    operands.a_batch_step = a.step;
-    operands.b_batch_step = b.step;
-    operands.c_batch_step = c.step;
-    operands.bias_of_rows = !is_nhwc_;
-    matmul_on_device(product(), operands, call);
+    matmul_on_device(product(),
+                     {a.data, b.data, bias, const_cast<float*>(c.data), a.row, b.row, c.row, a.step, b.step,
+                      c.step, !is_nhwc_},
+                     call);
   }
 
   void to_columns(const float* x, float* columns, const CudaCall& call) const {
     const auto by = [](int64_t divisor) { return cuda::fast_divide(static_cast<int>(divisor)); };
-    const cuda::ColumnsProblem problem{cuda_problem(p_),
-                                       row_blocks(column_rows(), column_extent()),
-                                       by(column_rows() / images_),
-                                       by(p_.kernel_h * p_.kernel_w),
-                                       by(p_.kernel_w),
-                                       by(p_.out_w)};
-    launch<cuda::conv2d_image_to_columns<float>>(row_geometry(column_rows(), column_extent()), call, problem,
-                                                 x, columns);
+    const cuda::ColumnsProblem problem{cuda_problem(p_),          rows_.blocks(),
+                                       by(rows_.count / images_), by(p_.kernel_h * p_.kernel_w),
+                                       by(p_.kernel_w),           by(p_.out_w)};
+    launch<cuda::conv2d_image_to_columns<float>>(rows_.geometry(), call, problem, x, columns);
   }
 
   void to_images(const float* columns, float* dx, const CudaCall& call) const {
-    const WrittenImages images = input_images(p_, images_);
-    launch<cuda::conv2d_columns_to_image<float>>(images.geometry(), call, images.problem(p_), columns, dx);
+    launch<cuda::conv2d_columns_to_image<float>>(images().rows.geometry(), call, images().problem(), columns,
+                                                 dx);
   }
 
   void add_parts(const float* parts, bool is_first, float* dw, const CudaCall& call) const {
@@ -170,29 +154,30 @@ class Columns {
   const Params& p_;
   int64_t images_;
   bool is_nhwc_;
-  int64_t positions_, terms_, group_terms_, group_results_;
+  int64_t positions_, terms_;
+  Rows rows_;  // of the matrix of columns
+  int64_t group_terms_, group_results_;
 };
+
+template <bool kBatched>
+Columns columns_of(const Params& params) {
+  return {params, kBatched ? params.batch : 1};
+}
+
+template <bool kBatched>
+constexpr CudaEntry<Params> entry = {
+    [](const Params& params, const CudaDevice& device) {
+      return columns_of<kBatched>(params).supports(device);
+    },
+    [](const Params& params, const Buffers& buffers, const CudaCall& call) {
+      columns_of<kBatched>(params).run(buffers, call);
+    },
+    [](const Params& params, const CudaCall&) { return columns_of<kBatched>(params).workspace_bytes(); }};
 
 }  // namespace
 
-std::string conv2d_im2col_cuda_supports(const Params& params, const CudaDevice& device) {
-  return Columns(params, 1).supports(device);
-}
-size_t conv2d_im2col_cuda_workspace(const Params& params, const CudaCall&) {
-  return Columns(params, 1).workspace_bytes();
-}
-void conv2d_im2col_cuda(const Params& params, const Buffers& buffers, const CudaCall& call) {
-  Columns(params, 1).run(buffers, call);
-}
-
-std::string conv2d_im2col_batched_cuda_supports(const Params& params, const CudaDevice& device) {
-  return Columns(params, params.batch).supports(device);
-}
-size_t conv2d_im2col_batched_cuda_workspace(const Params& params, const CudaCall&) {
-  return Columns(params, params.batch).workspace_bytes();
-}
-void conv2d_im2col_batched_cuda(const Params& params, const Buffers& buffers, const CudaCall& call) {
-  Columns(params, params.batch).run(buffers, call);
-}
+extern const CudaEntry<Params> conv2d_im2col_cuda, conv2d_im2col_batched_cuda;
+const CudaEntry<Params> conv2d_im2col_cuda = entry<false>;
+const CudaEntry<Params> conv2d_im2col_batched_cuda = entry<true>;
 
 }  // namespace profkit

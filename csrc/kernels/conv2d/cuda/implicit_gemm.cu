@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/conv2d/cuda/kernels.h"
 #include "kernels/conv2d/cuda/params.h"
 #include "kernels/conv2d/cuda/weight_product.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -13,7 +12,6 @@ namespace {
 using Params = profkit_conv2d_params;
 
 constexpr int kPackSide = 32, kPackTurns = 4;
-constexpr int kTiles[] = {128, 64};  // by configuration: tiles are as high as wide
 
 bool is_aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
 
@@ -26,11 +24,9 @@ int most_taps(int kernel, int stride, int dilation) {
 
 cuda::ImageProduct image_product(const Params& params, int tile) {
   cuda::ImageProduct product{};
-  const cuda::ConvProblem& conv = product.conv = cuda_problem(params);
-  product.is_gradient = params.direction == PROFKIT_INPUT_GRADIENT;
+  set_sides(product, params);
+  const cuda::ConvProblem& conv = product.conv;
   const bool is_gradient = product.is_gradient != 0;
-  product.channels = is_gradient ? conv.out_per_group : conv.in_per_group;
-  product.results = is_gradient ? conv.in_per_group : conv.out_per_group;
   product.by_channels = cuda::fast_divide(product.channels);
   product.phases_h = is_gradient ? std::min(conv.stride_h, conv.height) : 1;
   product.phases_w = is_gradient ? std::min(conv.stride_w, conv.width) : 1;
@@ -40,8 +36,6 @@ cuda::ImageProduct image_product(const Params& params, int tile) {
   product.depth_rows = (cuda::slices_of(product.channels * taps) + 1) * cuda::kConvDepth;
   product.packed_columns = cuda::divide_up(product.results, tile) * tile;
   const cuda::ImageSteps& target = is_gradient ? conv.x : conv.y;
-  product.source = is_gradient ? gather_image(conv.y, conv.out_h, conv.out_w)
-                               : gather_image(conv.x, conv.height, conv.width);
   product.target_image_step = static_cast<unsigned>(target.image);
   product.target_channel_step = static_cast<unsigned>(target.channel);
   product.target_row_step = static_cast<unsigned>(target.row);
@@ -53,38 +47,28 @@ int64_t blocks_z(const cuda::ImageProduct& product) {
   return static_cast<int64_t>(product.conv.groups) * product.phases_h * product.phases_w;
 }
 
-template <int kTile, bool kQuads>
-void launch_tiles(const cuda::ImageProduct& product, const Buffers& buffers, const CudaCall& call) {
-  const int64_t positions = static_cast<int64_t>(product.conv.batch) * product.rows(0).count *
-                            product.columns(0).count;  // no phase has more than the first
-  const dim3 grid(static_cast<unsigned>(cuda::divide_up(positions, int64_t{kTile})),
-                  static_cast<unsigned>(product.packed_columns / kTile),
-                  static_cast<unsigned>(blocks_z(product)));
-  launch<cuda::conv2d_implicit_gemm<kTile, kTile, kQuads>>(
-      {grid, dim3(cuda::TilePlace<kTile, kTile>::kThreads)}, call, product,
-      static_cast<const float*>(buffers.inputs[0]), static_cast<const float*>(buffers.workspace),
-      static_cast<const float*>(buffers.inputs[2]), static_cast<float*>(buffers.output));
-}
-
 void launch_image_product(const Params& params, const Buffers& buffers, const CudaCall& call, int tile) {
   cuda::ImageProduct product = image_product(params, tile);
   const bool is_nhwc = product.conv.is_nhwc != 0;
   product.quads_of_targets = is_aligned(buffers.output) &&
                              (is_nhwc ? product.results % 4 == 0 : product.target_channel_step % 4 == 0);
   const bool has_quads = is_nhwc && product.channels % 4 == 0 && is_aligned(buffers.inputs[0]);
-  const dim3 grid(static_cast<unsigned>(cuda::divide_up(product.depth_rows, kPackSide)),
-                  static_cast<unsigned>(cuda::divide_up(product.packed_columns, kPackSide)),
-                  static_cast<unsigned>(blocks_z(product)));
-  launch<cuda::conv2d_implicit_gemm_pack<kPackSide>>({grid, dim3(kPackSide, kPackTurns)}, call, product,
-                                                     static_cast<const float*>(buffers.inputs[1]),
-                                                     static_cast<float*>(buffers.workspace));
-  if (tile == 128) {
-    has_quads ? launch_tiles<128, true>(product, buffers, call)
-              : launch_tiles<128, false>(product, buffers, call);
-  } else {
-    has_quads ? launch_tiles<64, true>(product, buffers, call)
-              : launch_tiles<64, false>(product, buffers, call);
-  }
+  launch<cuda::conv2d_implicit_gemm_pack<kPackSide>>(
+      {dimensions(cuda::divide_up(product.depth_rows, kPackSide),
+                  cuda::divide_up(product.packed_columns, kPackSide), blocks_z(product)),
+       dimensions(kPackSide, kPackTurns)},
+      call, product, buffers.input_as<float>(1), buffers.workspace_as<float>());
+  const int64_t positions = static_cast<int64_t>(product.conv.batch) * product.rows(0).count *
+                            product.columns(0).count;  // no phase has more than the first
+  with_instance(tile, has_quads, [&](auto side, auto quads) {
+    constexpr int kTile = decltype(side)::value;
+    launch<cuda::conv2d_implicit_gemm<kTile, kTile, decltype(quads)::value>>(
+        {dimensions(cuda::divide_up(positions, int64_t{kTile}), product.packed_columns / kTile,
+                    blocks_z(product)),
+         dimensions(cuda::TilePlace<kTile, kTile>::kThreads)},
+        call, product, buffers.input_as<float>(0), static_cast<const float*>(buffers.workspace),
+        buffers.input_as<float>(2), buffers.output_as<float>());
+  });
 }
 
 constexpr int kLeastTermsPerSplit = 256;  // below, adding up costs more than it saves
@@ -102,8 +86,8 @@ cuda::WeightProduct weight_product(const Params& params, int tile, const CudaDev
   product.by_channels = cuda::fast_divide(conv.in_per_group);
   product.by_plane = cuda::fast_divide(plane);
   product.by_out_w = cuda::fast_divide(conv.out_w);
-  product.source = gather_image(conv.x, conv.height, conv.width);
-  product.gradient = gather_image(conv.y, conv.out_h, conv.out_w);
+  product.source = x_image(conv);
+  product.gradient = y_image(conv);
   const int64_t tiles = static_cast<int64_t>(cuda::divide_up(product.rows, tile)) *
                         cuda::divide_up(product.columns, tile) * conv.groups;
   // As many blocks as the device holds at once.
@@ -119,47 +103,26 @@ cuda::WeightProduct weight_product(const Params& params, int tile, const CudaDev
   return product;
 }
 
-template <int kTile, bool kAlongDepth>
-void launch_weight_tiles(const cuda::WeightProduct& product, const Buffers& buffers, const CudaCall& call,
-                         float* target) {
-  const dim3 grid(static_cast<unsigned>(cuda::divide_up(product.rows, kTile)),
-                  static_cast<unsigned>(cuda::divide_up(product.columns, kTile)),
-                  static_cast<unsigned>(product.conv.groups * product.splits));
-  launch<cuda::conv2d_implicit_gemm_weights<kTile, kAlongDepth>>(
-      {grid, dim3(cuda::TilePlace<kTile, kTile>::kThreads)}, call, product,
-      static_cast<const float*>(buffers.inputs[0]), static_cast<const float*>(buffers.inputs[1]), target);
-}
-
 void launch_weight_product(const Params& params, const Buffers& buffers, const CudaCall& call, int tile) {
   const cuda::WeightProduct product = weight_product(params, tile, call.device);
-  float* const output = static_cast<float*>(buffers.output);
-  float* const target = product.splits > 1 ? static_cast<float*>(buffers.workspace) : output;
-  const bool is_nhwc = product.conv.is_nhwc != 0;
-  if (tile == 128) {
-    is_nhwc ? launch_weight_tiles<128, false>(product, buffers, call, target)
-            : launch_weight_tiles<128, true>(product, buffers, call, target);
-  } else {
-    is_nhwc ? launch_weight_tiles<64, false>(product, buffers, call, target)
-            : launch_weight_tiles<64, true>(product, buffers, call, target);
-  }
+  float* const output = buffers.output_as<float>();
+  float* const target = product.splits > 1 ? buffers.workspace_as<float>() : output;
+  with_instance(tile, product.conv.is_nhwc == 0, [&](auto side, auto is_along_depth) {
+    constexpr int kTile = decltype(side)::value;
+    launch<cuda::conv2d_implicit_gemm_weights<kTile, decltype(is_along_depth)::value>>(
+        {dimensions(cuda::divide_up(product.rows, kTile), cuda::divide_up(product.columns, kTile),
+                    product.conv.groups * product.splits),
+         dimensions(cuda::TilePlace<kTile, kTile>::kThreads)},
+        call, product, buffers.input_as<float>(0), buffers.input_as<float>(1), target);
+  });
   if (product.splits == 1) return;
-  launch<cuda::conv2d_implicit_gemm_add_splits<0>>(linear_geometry(product.weights, cuda::kAddSplitsThreads),
-                                                   call, static_cast<const float*>(target), output,
-                                                   product.weights, product.splits);
+  launch<cuda::conv2d_add_splits<0>>(linear_geometry(product.weights, cuda::kAddSplitsThreads), call,
+                                     static_cast<const float*>(target), output, product.weights,
+                                     product.splits);
 }
 
-int tile_of(const Params& params, const CudaCall& call) {
-  const int configuration = call.configuration == kByPolicy
-                                ? conv2d_implicit_gemm_cuda_policy(params, call.device)
-                                : call.configuration;
-  return kTiles[configuration];
-}
-
-}  // namespace
-
-std::string conv2d_implicit_gemm_cuda_supports(const Params& params, const CudaDevice& device) {
-  std::string reason = float32_only(params, device);
-  if (reason.empty()) reason = fits_cuda(params);
+std::string supports(const Params& params, const CudaDevice&) {
+  const std::string reason = fits_cuda(params);
   if (!reason.empty()) return reason;
   if (params.kernel_h > cuda::kMostTaps || params.kernel_w > cuda::kMostTaps) {
     return "which taps lie in the padding is kept as bits of one word: filters have at most 15 rows and "
@@ -167,7 +130,7 @@ std::string conv2d_implicit_gemm_cuda_supports(const Params& params, const CudaD
   }
   if (params.groups > kMostConvBlocksYZ) return "groups must be at most 65535, the blocks of a grid in z";
   if (params.direction == PROFKIT_WEIGHT_GRADIENT) return {};
-  const cuda::ImageProduct product = image_product(params, kTiles[0]);
+  const cuda::ImageProduct product = image_product(params, kConvTiles[0]);
   if (blocks_z(product) > kMostConvBlocksYZ) {
     return "groups times phases of the gradient (one per position in the stride) must be at most 65535";
   }
@@ -177,8 +140,8 @@ std::string conv2d_implicit_gemm_cuda_supports(const Params& params, const CudaD
   return {};
 }
 
-size_t conv2d_implicit_gemm_cuda_workspace(const Params& params, const CudaCall& call) {
-  const int tile = tile_of(params, call);
+size_t workspace(const Params& params, const CudaCall& call) {
+  const int tile = kConvTiles[call.configuration];
   if (params.direction == PROFKIT_WEIGHT_GRADIENT) {
     const cuda::WeightProduct product = weight_product(params, tile, call.device);
     return product.splits > 1 ? static_cast<size_t>(product.weights * product.splits) * sizeof(float) : 0;
@@ -187,19 +150,15 @@ size_t conv2d_implicit_gemm_cuda_workspace(const Params& params, const CudaCall&
   return static_cast<size_t>(blocks_z(product) * product.depth_rows * product.packed_columns) * sizeof(float);
 }
 
-void conv2d_implicit_gemm_cuda(const Params& params, const Buffers& buffers, const CudaCall& call) {
-  const int tile = tile_of(params, call);
-  if (params.direction == PROFKIT_WEIGHT_GRADIENT) return launch_weight_product(params, buffers, call, tile);
-  launch_image_product(params, buffers, call, tile);
-}
-
-std::vector<std::string> conv2d_implicit_gemm_cuda_configurations(const Params&, const CudaDevice&) {
-  return {"128x128", "64x64"};
+void run(const Params& params, const Buffers& buffers, const CudaCall& call) {
+  const int tile = kConvTiles[call.configuration];
+  params.direction == PROFKIT_WEIGHT_GRADIENT ? launch_weight_product(params, buffers, call, tile)
+                                              : launch_image_product(params, buffers, call, tile);
 }
 
 // Large tiles read least; where they cannot occupy every multiprocessor, or columns are few, small ones do.
 // The depth of a weight gradient is split until all are occupied.
-int conv2d_implicit_gemm_cuda_policy(const Params& params, const CudaDevice& device) {
+int policy(const Params& params, const CudaDevice& device) {
   const bool is_gradient = params.direction == PROFKIT_INPUT_GRADIENT;
   const int64_t results = (is_gradient ? params.in_channels : params.out_channels) / params.groups;
   if (params.direction == PROFKIT_WEIGHT_GRADIENT) {
@@ -211,5 +170,10 @@ int conv2d_implicit_gemm_cuda_policy(const Params& params, const CudaDevice& dev
                         cuda::divide_up(results, int64_t{128}) * params.groups;
   return results > 64 && tiles >= device.multiprocessors ? 0 : 1;
 }
+
+}  // namespace
+
+extern const CudaEntry<Params> conv2d_implicit_gemm_cuda;
+const CudaEntry<Params> conv2d_implicit_gemm_cuda = {supports, run, workspace, conv_tile_names, policy};
 
 }  // namespace profkit

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include "kernels/conv2d/cuda/gather.cuh"
 #include "kernels/conv2d/cuda/problem.cuh"
@@ -13,9 +15,11 @@ namespace profkit {
 // Grids have at most this many blocks in y and z.
 constexpr int64_t kMostConvBlocksYZ = 65535;
 
-// The limits of 32-bit index arithmetic: coordinates with their padding, and each array as a whole.
+// The limits of all kernels: float32, and 32-bit index arithmetic, of coordinates with their padding and of
+// each array as a whole.
 inline std::string fits_cuda(const profkit_conv2d_params& p) {
   constexpr int64_t most = int64_t{1} << 31;
+  if (p.dtype != PROFKIT_FLOAT32) return float32_only(p);
   if (p.height + p.pad_top + p.pad_bottom >= most / 4 || p.width + p.pad_left + p.pad_right >= most / 4) {
     return "height and width with their padding must be below 2^29";
   }
@@ -76,6 +80,42 @@ inline cuda::ConvProblem cuda_problem(const profkit_conv2d_params& p) {
 // Offsets in 32 bits: only for params that fits_cuda takes.
 inline cuda::GatherImage gather_image(const cuda::ImageSteps& steps, int height, int width) {
   return {height, width, static_cast<int>(steps.image), steps.channel, steps.row, steps.column};
+}
+inline cuda::GatherImage x_image(const cuda::ConvProblem& conv) {
+  return gather_image(conv.x, conv.height, conv.width);
+}
+inline cuda::GatherImage y_image(const cuda::ConvProblem& conv) {
+  return gather_image(conv.y, conv.out_h, conv.out_w);
+}
+
+// Fills what the problems of kernels have in common that compute forward and, from dy, the input gradient:
+// which side is the source, and the channels per group that are summed over and produced.
+template <class Problem>
+void set_sides(Problem& problem, const profkit_conv2d_params& p) {
+  const cuda::ConvProblem& conv = problem.conv = cuda_problem(p);
+  problem.is_gradient = p.direction == PROFKIT_INPUT_GRADIENT;
+  problem.channels = problem.is_gradient ? conv.out_per_group : conv.in_per_group;
+  problem.results = problem.is_gradient ? conv.in_per_group : conv.out_per_group;
+  problem.source = problem.is_gradient ? y_image(conv) : x_image(conv);
+}
+
+// Tiles of sums that a block of a product computes, by configuration; they are as high as wide.
+constexpr int kConvTiles[] = {128, 64};
+inline std::vector<std::string> conv_tile_names(const profkit_conv2d_params&, const CudaDevice&) {
+  return {"128x128", "64x64"};
+}
+
+// Calls work(tile, flag), with both as types, for the instances of a kernel.
+template <class Work>
+void with_instance(int tile, bool flag, const Work& work) {
+  const auto with_tile = [&](auto side) {
+    flag ? work(side, std::true_type()) : work(side, std::false_type());
+  };
+  tile == 128 ? with_tile(std::integral_constant<int, 128>()) : with_tile(std::integral_constant<int, 64>());
+}
+
+inline int64_t weight_count(const profkit_conv2d_params& p) {
+  return p.out_channels * (p.in_channels / p.groups) * p.kernel_h * p.kernel_w;
 }
 
 }  // namespace profkit

@@ -27,7 +27,7 @@ struct SliceBuffers {
 // Slices that the sums take: two per turn of the loop, so that each buffer's addresses are constants.
 __host__ __device__ constexpr int slices_of(int depth) { return divide_up(depth, 2 * kConvDepth) * 2; }
 
-// `depth` lies in shared memory: registers are for sums. `fill(slab)` writes a half of the table,
+// `depth` is in shared memory: registers are for sums. `fill(slab)` writes a half of the table,
 // `load(slice)` reads it and global memory, one slice behind the last included, `store(at)` writes what was
 // loaded into the buffer at `at`.
 template <int kSlicesPerSlab, int kRows, int kColumns, class Fill, class Load, class Store>

@@ -1,7 +1,7 @@
 // The weight gradient as a product of matrices that are never written: rows are terms of a filter (channel
 // and tap), columns are output channels, the depth runs over the output positions of all images. The roles of
 // cuda/implicit_gemm.cuh are exchanged: terms are fixed per thread, positions come from the table, which also
-// says where the position lies in dy. The depth is long and the result small, so that the depth is split
+// says where the position is in dy. The depth is long and the result small, so that the depth is split
 // between blocks; each writes its own sums and a second kernel adds them up, always in the same order.
 #pragma once
 
@@ -154,13 +154,6 @@ __global__ void __launch_bounds__(TilePlace<kTile, kTile>::kThreads,
       target[(place.group * product.columns + column) * product.rows + weight] = sums[i][j];
     }
   }
-}
-
-// A template, because the header may be in several sources.
-template <int kUnused>
-__global__ void __launch_bounds__(kAddSplitsThreads)
-    conv2d_implicit_gemm_add_splits(const float* partial, float* target, int64_t count, int splits) {
-  add_splits(partial, target, count, splits);
 }
 
 }  // namespace profkit::cuda

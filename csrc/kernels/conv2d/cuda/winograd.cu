@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/conv2d/cuda/kernels.h"
 #include "kernels/conv2d/cuda/params.h"
 #include "kernels/cuda/launch.cuh"
 
@@ -11,23 +10,18 @@ namespace {
 
 using Params = profkit_conv2d_params;
 
-constexpr int kTiles[] = {128, 64};  // of the products, by configuration
 constexpr int kChannelStep = 2 * cuda::kConvDepth;
 
 cuda::WinogradProblem winograd_problem(const Params& params, int tile) {
   const auto padded = [](int count, int step) { return cuda::divide_up(count, step) * step; };
   cuda::WinogradProblem problem{};
-  const cuda::ConvProblem& conv = problem.conv = cuda_problem(params);
-  const bool is_gradient = params.direction == PROFKIT_INPUT_GRADIENT;
+  set_sides(problem, params);
+  const cuda::ConvProblem& conv = problem.conv;
+  const bool is_gradient = problem.is_gradient != 0;
   const int outputs = cuda::winograd_outputs(conv.kernel_h);
-  problem.is_gradient = is_gradient;
-  problem.channels = is_gradient ? conv.out_per_group : conv.in_per_group;
-  problem.results = is_gradient ? conv.in_per_group : conv.out_per_group;
   // dx[h] sums dy[h + pad - r]: rotated filters begin kernel - 1 before.
   problem.source_first_h = is_gradient ? conv.pad_top - (conv.kernel_h - 1) : -conv.pad_top;
   problem.source_first_w = is_gradient ? conv.pad_left - (conv.kernel_w - 1) : -conv.pad_left;
-  problem.source = is_gradient ? gather_image(conv.y, conv.out_h, conv.out_w)
-                               : gather_image(conv.x, conv.height, conv.width);
   problem.target = is_gradient ? conv.x : conv.y;
   problem.target_height = is_gradient ? conv.height : conv.out_h;
   problem.target_width = is_gradient ? conv.width : conv.out_w;
@@ -53,64 +47,50 @@ WinogradParts winograd_parts(const cuda::WinogradProblem& problem) {
           matrices * problem.padded_results * problem.padded_positions};
 }
 
-int tile_of(const Params& params, const CudaCall& call) {
-  return kTiles[call.configuration == kByPolicy ? conv2d_winograd_cuda_policy(params, call.device)
-                                                : call.configuration];
-}
-
 dim3 transform_grid(int lanes, int turns, int groups) {
-  return dim3(static_cast<unsigned>(cuda::divide_up(lanes, cuda::kWinogradLanes)),
-              static_cast<unsigned>(cuda::divide_up(turns, cuda::kWinogradTurns)),
-              static_cast<unsigned>(groups));
+  return dimensions(cuda::divide_up(lanes, cuda::kWinogradLanes),
+                    cuda::divide_up(turns, cuda::kWinogradTurns), groups);
 }
 
 template <int kTile>
 void launch_products(const cuda::WinogradProblem& problem, const CudaCall& call, const float* filters,
                      const float* sources, float* sums) {
-  const dim3 grid(static_cast<unsigned>(problem.padded_positions / kTile),
-                  static_cast<unsigned>(problem.padded_results / kTile),
-                  static_cast<unsigned>(problem.conv.groups * cuda::kWinogradArea));
   const int64_t channels = problem.padded_channels, results = problem.padded_results,
                 positions = problem.padded_positions;
   const cuda::WinogradProducts sizes{
       problem.padded_channels, static_cast<unsigned>(results), static_cast<unsigned>(positions),
       channels * results,      channels * positions,           results * positions};
-  launch<cuda::conv2d_winograd_products<kTile>>({grid, dim3(cuda::TilePlace<kTile, kTile>::kThreads)}, call,
-                                                sizes, filters, sources, sums);
+  launch<cuda::conv2d_winograd_products<kTile>>(
+      {dimensions(positions / kTile, results / kTile, problem.conv.groups * cuda::kWinogradArea),
+       dimensions(cuda::TilePlace<kTile, kTile>::kThreads)},
+      call, sizes, filters, sources, sums);
 }
 
 template <int kTaps>
 void launch_winograd(const Params& params, const Buffers& buffers, const CudaCall& call) {
-  const int tile = tile_of(params, call);
+  const int tile = kConvTiles[call.configuration];
   const cuda::WinogradProblem problem = winograd_problem(params, tile);
   const WinogradParts parts = winograd_parts(problem);
-  float* const filters = static_cast<float*>(buffers.workspace);
+  float* const filters = buffers.workspace_as<float>();
   float* const sources = filters + parts.filters;
   float* const sums = sources + parts.sources;
-  const dim3 block(cuda::kWinogradLanes, cuda::kWinogradTurns);
+  const dim3 block = dimensions(cuda::kWinogradLanes, cuda::kWinogradTurns);
   const int groups = problem.conv.groups;
   launch<cuda::conv2d_winograd_filters<kTaps>>(
       {transform_grid(problem.padded_results, problem.padded_channels, groups), block}, call, problem,
-      static_cast<const float*>(buffers.inputs[1]), filters);
+      buffers.input_as<float>(1), filters);
   launch<cuda::conv2d_winograd_sources<kTaps>>(
       {transform_grid(problem.padded_positions, problem.padded_channels, groups), block}, call, problem,
-      static_cast<const float*>(buffers.inputs[0]), sources);
-  if (tile == 128) {
-    launch_products<128>(problem, call, filters, sources, sums);
-  } else {
-    launch_products<64>(problem, call, filters, sources, sums);
-  }
+      buffers.input_as<float>(0), sources);
+  tile == 128 ? launch_products<128>(problem, call, filters, sources, sums)
+              : launch_products<64>(problem, call, filters, sources, sums);
   launch<cuda::conv2d_winograd_targets<kTaps>>(
       {transform_grid(problem.positions, problem.results, groups), block}, call, problem,
-      static_cast<const float*>(sums), static_cast<const float*>(buffers.inputs[2]),
-      static_cast<float*>(buffers.output));
+      static_cast<const float*>(sums), buffers.input_as<float>(2), buffers.output_as<float>());
 }
 
-}  // namespace
-
-std::string conv2d_winograd_cuda_supports(const Params& params, const CudaDevice& device) {
-  std::string reason = float32_only(params, device);
-  if (reason.empty()) reason = fits_cuda(params);
+std::string supports(const Params& params, const CudaDevice&) {
+  const std::string reason = fits_cuda(params);
   if (!reason.empty()) return reason;
   if (params.direction == PROFKIT_WEIGHT_GRADIENT) {
     return "the weight gradient needs another transform; implemented are those of forward and the input "
@@ -125,7 +105,7 @@ std::string conv2d_winograd_cuda_supports(const Params& params, const CudaDevice
   if (params.groups * cuda::kWinogradArea > kMostConvBlocksYZ) {
     return "groups must be at most 1820: 36 products each are blocks of a grid in z";
   }
-  const cuda::WinogradProblem problem = winograd_problem(params, kTiles[0]);
+  const cuda::WinogradProblem problem = winograd_problem(params, kConvTiles[0]);
   const int64_t most = int64_t{1} << 31;
   const int64_t widest = std::max(problem.padded_channels, problem.padded_results);
   if (widest * problem.padded_positions >= most || widest * problem.padded_results >= most) {
@@ -135,28 +115,26 @@ std::string conv2d_winograd_cuda_supports(const Params& params, const CudaDevice
   return {};
 }
 
-size_t conv2d_winograd_cuda_workspace(const Params& params, const CudaCall& call) {
-  const WinogradParts parts = winograd_parts(winograd_problem(params, tile_of(params, call)));
+size_t workspace(const Params& params, const CudaCall& call) {
+  const WinogradParts parts = winograd_parts(winograd_problem(params, kConvTiles[call.configuration]));
   return static_cast<size_t>(parts.filters + parts.sources + parts.sums) * sizeof(float);
 }
 
-void conv2d_winograd_cuda(const Params& params, const Buffers& buffers, const CudaCall& call) {
-  if (params.kernel_h == 3) {
-    launch_winograd<3>(params, buffers, call);
-  } else {
-    launch_winograd<5>(params, buffers, call);
-  }
-}
-
-std::vector<std::string> conv2d_winograd_cuda_configurations(const Params&, const CudaDevice&) {
-  return {"128x128", "64x64"};
+void run(const Params& params, const Buffers& buffers, const CudaCall& call) {
+  params.kernel_h == 3 ? launch_winograd<3>(params, buffers, call)
+                       : launch_winograd<5>(params, buffers, call);
 }
 
 // There are always 36 products: small tiles only where large ones would be mostly padding.
-int conv2d_winograd_cuda_policy(const Params& params, const CudaDevice&) {
+int policy(const Params& params, const CudaDevice&) {
   const bool is_gradient = params.direction == PROFKIT_INPUT_GRADIENT;
   const int64_t results = (is_gradient ? params.in_channels : params.out_channels) / params.groups;
   return results > 64 ? 0 : 1;
 }
+
+}  // namespace
+
+extern const CudaEntry<Params> conv2d_winograd_cuda;
+const CudaEntry<Params> conv2d_winograd_cuda = {supports, run, workspace, conv_tile_names, policy};
 
 }  // namespace profkit

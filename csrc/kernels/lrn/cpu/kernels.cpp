@@ -5,7 +5,7 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_lrn_params, lrn_windowed)
-CpuLaunch<profkit_lrn_params> lrn_reference;
+ReferenceLaunch<profkit_lrn_params> lrn_reference;
 
 namespace {
 std::string windowed_supports(const profkit_lrn_params& params) {
@@ -20,7 +20,7 @@ std::string windowed_supports(const profkit_lrn_params& params) {
 const std::vector<Kernel<profkit_lrn_params>>& lrn_kernels() {
   static const auto rows = unique_rows<Kernel<profkit_lrn_params>>({
       cpu_row<profkit_lrn_params, lrn_windowed, windowed_supports>("lrn/native/cpu/windowed"),
-      {"lrn/native/cpu/reference", supports_wide_floats, no_workspace, lrn_reference},
+      reference_row<profkit_lrn_params, lrn_reference>("lrn/native/cpu/reference"),
   });
   return rows;
 }

@@ -1,25 +1,16 @@
-// Local response normalisation for the powers 1/2, 3/4 and 1, which are square roots. Squares of all channels
-// lie in a small buffer with zeros before and after them, so that every window is `size` loads and additions.
-// NCHW: vectors of neighbouring pixels, all channels of one vector in the buffer. NHWC: vectors of channels,
-// one pixel in the buffer. A thread owns pixels. Bottleneck: loads of the first cache, then the division.
+// Local response normalisation for the powers 1/2, 3/4 and 1, which are square roots, and its gradient.
+// Squares of all channels lie in a small buffer with zeros before and after them, so that every window is
+// `size` loads and additions. NCHW: vectors of neighbouring pixels, all channels of one vector in the buffer.
+// NHWC: vectors of channels, one pixel in the buffer. A thread owns pixels. Bottleneck: loads of the first
+// cache, then the division.
 #pragma once
 
+#include "kernels/cpu/roots.inl"
 #include "kernels/cpu/work.inl"
 #include "kernels/lrn/params.h"
 
 namespace profkit {
 namespace PROFKIT_ISA {
-
-PROFKIT_INLINE float root(float x) { return __builtin_sqrtf(x); }
-PROFKIT_INLINE double root(double x) { return __builtin_sqrt(x); }
-
-template <class T>
-PROFKIT_INLINE Vec<T> roots(Vec<T> v) {
-  Vec<T> result;
-#pragma GCC unroll 16
-  for (int i = 0; i < kWidth<T>; ++i) result[i] = root(v[i]);
-  return result;
-}
 
 enum class Power { half, three_quarters, one };
 
@@ -117,19 +108,126 @@ void norm_pixels(const profkit_lrn_params& p, const CpuCall& call, int thread, T
   }
 }
 
+// dx = dy p - 2 alpha/size beta x * sum over those who see the channel of dy x p / s, p being s^-beta. Sums
+// of squares give s of a channel, whose slot in the first buffer then holds p; the second one holds dy x p /
+// s.
+template <class T>
+struct Gradient {
+  T *squares, *seen;
+  int64_t before, after, size;
+  Constants<T> constants;
+  T slope;
+
+  Gradient(const profkit_lrn_params& p, T* buffers, int64_t length)
+      : squares(buffers),
+        seen(buffers + length),
+        before(p.size / 2),
+        after((p.size - 1) / 2),
+        size(p.size),
+        constants(p),
+        slope(static_cast<T>(2 * p.alpha / static_cast<double>(p.size) * p.beta)) {}
+
+  // Of the vector at `slot` of the buffers, whose neighbours are `step` elements apart.
+  template <Power P>
+  PROFKIT_INLINE void weigh(Vec<T> x, Vec<T> dy, int64_t slot, int64_t step) const {
+    Vec<T> energy = load(squares + slot);
+    for (int64_t i = 1; i < size; ++i) energy += load(squares + slot + i * step);
+    const Vec<T> base = broadcast(constants.k) + broadcast(constants.scale) * energy;
+    const Vec<T> power = broadcast(static_cast<T>(1)) / raised<T, P>(base);
+    store(squares + slot, power);
+    store(seen + slot + after * step, dy * x * power / base);
+  }
+  PROFKIT_INLINE Vec<T> result(Vec<T> x, Vec<T> dy, int64_t slot, int64_t step) const {
+    Vec<T> sum = load(seen + slot);
+    for (int64_t i = 1; i < size; ++i) sum += load(seen + slot + i * step);
+    return dy * load(squares + slot) - broadcast(slope) * x * sum;
+  }
+};
+
+template <class T>
+PROFKIT_INLINE Vec<T> load_some(const T* from, int64_t count) {
+  return count >= kWidth<T> ? load(from) : load_first(from, count);
+}
+template <class T>
+PROFKIT_INLINE void store_some(T* to, Vec<T> v, int64_t count) {
+  count >= kWidth<T> ? store(to, v) : store_first(to, v, count);
+}
+
+template <class T, Power P>
+void gradient_planes(const profkit_lrn_params& p, const CpuCall& call, int thread, const Gradient<T>& of) {
+  constexpr int width = kWidth<T>;
+  const int64_t pixels = p.height * p.width, tiles = ceil_div(pixels, width);
+  const Part part = part_of(p.batch * tiles, 1, call.threads, thread);
+  for (int64_t tile = part.begin; tile < part.end; ++tile) {
+    const int64_t first = tile % tiles * width, count = smaller(width, pixels - first);
+    const int64_t at = tile / tiles * p.channels * pixels + first;
+    const T* x = static_cast<const T*>(call.inputs[0]) + at;
+    const T* dy = static_cast<const T*>(call.inputs[1]) + at;
+    T* dx = static_cast<T*>(call.output) + at;
+    for (int64_t c = 0; c < p.channels; ++c) {
+      const Vec<T> values = load_some(x + c * pixels, count);
+      store(of.squares + (of.before + c) * width, values * values);
+    }
+    for (int64_t c = 0; c < p.channels; ++c) {
+      of.template weigh<P>(load_some(x + c * pixels, count), load_some(dy + c * pixels, count), c * width,
+                           width);
+    }
+    for (int64_t c = 0; c < p.channels; ++c) {
+      store_some(
+          dx + c * pixels,
+          of.result(load_some(x + c * pixels, count), load_some(dy + c * pixels, count), c * width, width),
+          count);
+    }
+    // The next tile finds zeros before its first channel again.
+    for (int64_t c = 0; c < of.before; ++c) store(of.squares + c * width, Vec<T>{});
+  }
+}
+
+template <class T, Power P>
+void gradient_pixels(const profkit_lrn_params& p, const CpuCall& call, int thread, const Gradient<T>& of) {
+  constexpr int width = kWidth<T>;
+  const Part part = part_of(p.batch * p.height * p.width, 1, call.threads, thread);
+  for (int64_t pixel = part.begin; pixel < part.end; ++pixel) {
+    const T* x = static_cast<const T*>(call.inputs[0]) + pixel * p.channels;
+    const T* dy = static_cast<const T*>(call.inputs[1]) + pixel * p.channels;
+    T* dx = static_cast<T*>(call.output) + pixel * p.channels;
+    for (int64_t c = 0; c < p.channels; ++c) of.squares[of.before + c] = x[c] * x[c];
+    for (int64_t c = 0; c < p.channels; c += width) {
+      // Beyond the last channel dy is 0, and so is what is stored.
+      of.template weigh<P>(load_some(x + c, p.channels - c), load_some(dy + c, p.channels - c), c, 1);
+    }
+    for (int64_t c = 0; c < p.channels; c += width) {
+      const int64_t count = p.channels - c;
+      store_some(dx + c, of.result(load_some(x + c, count), load_some(dy + c, count), c, 1), count);
+    }
+    for (int64_t i = 0; i < of.before; ++i) of.squares[i] = 0;
+    for (int64_t i = of.before + p.channels; i < round_up(p.channels, width); ++i) of.squares[i] = 0;
+  }
+}
+
 // Elements of a thread's buffer of squares.
 template <class T>
 PROFKIT_INLINE int64_t squares_length(const profkit_lrn_params& p) {
   const int64_t channels = p.channels + p.size - 1;
   return p.layout == PROFKIT_NCHW ? channels * kWidth<T> : round_up(channels + kWidth<T>, kWidth<T>);
 }
+template <class T>
+PROFKIT_INLINE int64_t buffers_length(const profkit_lrn_params& p) {
+  return squares_length<T>(p) * (p.direction == PROFKIT_FORWARD ? 1 : 2);
+}
 
 template <class T, Power P>
 void norm_run(const profkit_lrn_params& p, const CpuCall& call) {
-  const int64_t length = squares_length<T>(p);
+  const int64_t length = buffers_length<T>(p);
   on_threads(call.threads, [&](int thread) {
     T* squares = static_cast<T*>(call.workspace) + thread * length;
     for (int64_t i = 0; i < length; ++i) squares[i] = 0;
+    if (p.direction != PROFKIT_FORWARD) {
+      const Gradient<T> gradient(p, squares, squares_length<T>(p));
+      p.layout == PROFKIT_NCHW ? gradient_planes<T, P>(p, call, thread, gradient)
+                               : gradient_pixels<T, P>(p, call, thread, gradient);
+      return;
+    }
     p.layout == PROFKIT_NCHW ? norm_planes<T, P>(p, call, thread, squares)
                              : norm_pixels<T, P>(p, call, thread, squares);
   });
@@ -138,7 +236,7 @@ void norm_run(const profkit_lrn_params& p, const CpuCall& call) {
 template <class T>
 struct LrnWindowed {
   static size_t workspace_bytes(const profkit_lrn_params& p, int threads, const CpuBlocking&) {
-    const int64_t bytes = squares_length<T>(p) * static_cast<int64_t>(sizeof(T));
+    const int64_t bytes = buffers_length<T>(p) * static_cast<int64_t>(sizeof(T));
     return static_cast<size_t>(bytes) * static_cast<size_t>(threads);
   }
 

@@ -35,62 +35,60 @@ cuda::LrnProblem problem_of(const Params& p, const cuda::RowBlocks& blocks) {
   return problem;
 }
 
-struct Rows {
-  int64_t count, extent;
-};
-
 Rows rows_of_elements(const Params& p) {
-  if (p.layout == PROFKIT_NCHW) return {p.batch * p.channels, p.height * p.width};
-  return {p.batch * p.height * p.width, p.channels};
+  return Rows::of_images(p.layout, p.batch, p.channels, p.height * p.width);
 }
-
 Rows rows_of_segments(const Params& p) {
   return {p.batch * cuda::divide_up(p.channels, int64_t{cuda::kLrnSegment}), p.height * p.width};
 }
 
-template <class T, int kSize>
-void launch_walk(const Params& p, const Buffers& buffers, const CudaCall& call) {
-  const Rows rows = rows_of_segments(p);
-  launch<cuda::lrn_channel_walk<T, kSize>>(
-      row_geometry(rows.count, rows.extent), call, problem_of(p, row_blocks(rows.count, rows.extent)),
-      static_cast<const T*>(buffers.inputs[0]), static_cast<T*>(buffers.output));
-}
-
-}  // namespace
-
-std::string lrn_direct_cuda_supports(const Params& params, const CudaDevice&) {
-  const Rows rows = rows_of_elements(params);
+std::string fits_rows(const Params& params, const Rows& rows) {
   const std::string reason = no_float64(params);
-  return reason.empty() ? fits_row_blocks(rows.count, rows.extent, "the images") : reason;
+  return reason.empty() ? rows.fits("the images") : reason;
 }
 
-void lrn_direct_cuda(const Params& params, const Buffers& buffers, const CudaCall& call) {
-  const Rows rows = rows_of_elements(params);
+template <class T, auto kernel>
+void start(const Params& p, const Rows& rows, const Buffers& buffers, const CudaCall& call) {
+  launch<kernel>(rows.geometry(), call, problem_of(p, rows.blocks()), buffers.input_as<T>(0),
+                 buffers.output_as<T>());
+}
+
+std::string direct_supports(const Params& params, const CudaDevice&) {
+  if (params.direction != PROFKIT_FORWARD) return kForwardOnly;
+  return fits_rows(params, rows_of_elements(params));
+}
+
+void run_direct(const Params& params, const Buffers& buffers, const CudaCall& call) {
   with_element(params.dtype, [&](auto element) {
-    using T = typename decltype(element)::Type;
-    launch<cuda::lrn_direct<T>>(row_geometry(rows.count, rows.extent), call,
-                                problem_of(params, row_blocks(rows.count, rows.extent)),
-                                static_cast<const T*>(buffers.inputs[0]), static_cast<T*>(buffers.output));
+    using T = decltype(element);
+    start<T, cuda::lrn_direct<T>>(params, rows_of_elements(params), buffers, call);
   });
 }
 
-std::string lrn_channel_walk_cuda_supports(const Params& params, const CudaDevice&) {
+std::string walk_supports(const Params& params, const CudaDevice&) {
+  if (params.direction != PROFKIT_FORWARD) return kForwardOnly;
   if (params.layout != PROFKIT_NCHW) return "it is written for NCHW: in NHWC its loads would be scattered";
   if (params.size != 5 && params.size != 9) {
     return "its window is 5 or 9 channels of registers, not " + std::to_string(params.size);
   }
   constexpr int64_t most = (int64_t{1} << 31) - cuda::kLrnSegment;
   if (params.channels > most) return "channels are limited to 2147483632, since they are 32-bit counts";
-  const Rows rows = rows_of_segments(params);
-  const std::string reason = no_float64(params);
-  return reason.empty() ? fits_row_blocks(rows.count, rows.extent, "the images") : reason;
+  return fits_rows(params, rows_of_segments(params));
 }
 
-void lrn_channel_walk_cuda(const Params& params, const Buffers& buffers, const CudaCall& call) {
+void run_walk(const Params& params, const Buffers& buffers, const CudaCall& call) {
   with_element(params.dtype, [&](auto element) {
-    using T = typename decltype(element)::Type;
-    params.size == 5 ? launch_walk<T, 5>(params, buffers, call) : launch_walk<T, 9>(params, buffers, call);
+    using T = decltype(element);
+    const Rows rows = rows_of_segments(params);
+    params.size == 5 ? start<T, cuda::lrn_channel_walk<T, 5>>(params, rows, buffers, call)
+                     : start<T, cuda::lrn_channel_walk<T, 9>>(params, rows, buffers, call);
   });
 }
+
+}  // namespace
+
+extern const CudaEntry<Params> lrn_direct_cuda, lrn_channel_walk_cuda;
+const CudaEntry<Params> lrn_direct_cuda = {direct_supports, run_direct};
+const CudaEntry<Params> lrn_channel_walk_cuda = {walk_supports, run_walk};
 
 }  // namespace profkit

@@ -4,14 +4,12 @@
 
 namespace profkit {
 
-CudaSupports<profkit_lrn_params> lrn_channel_walk_cuda_supports, lrn_direct_cuda_supports;
-CudaLaunch<profkit_lrn_params> lrn_channel_walk_cuda, lrn_direct_cuda;
+extern const CudaEntry<profkit_lrn_params> lrn_channel_walk_cuda, lrn_direct_cuda;
 
 const std::vector<CudaKernel<profkit_lrn_params>>& lrn_cuda_kernels() {
   static const auto rows = unique_rows<CudaKernel<profkit_lrn_params>>({
-      {"lrn/native/cuda/channel_walk", lrn_channel_walk_cuda_supports, no_cuda_workspace,
-       lrn_channel_walk_cuda},
-      {"lrn/native/cuda/direct", lrn_direct_cuda_supports, no_cuda_workspace, lrn_direct_cuda},
+      {"lrn/native/cuda/channel_walk", lrn_channel_walk_cuda},
+      {"lrn/native/cuda/direct", lrn_direct_cuda},
   });
   return rows;
 }

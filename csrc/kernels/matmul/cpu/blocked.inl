@@ -123,8 +123,8 @@ struct MatmulBlocked {
         }
         return;
       }
-      const Part rows = part_of(p.m, kTileRows, plan.grid.rows, thread / plan.grid.columns);
-      const Part columns = part_of(p.n, kTileColumns<T>, plan.grid.columns, thread % plan.grid.columns);
+      const Part rows = plan.grid.rows_of(p.m, kTileRows, thread);
+      const Part columns = plan.grid.columns_of(p.n, kTileColumns<T>, thread);
       for (int64_t item = 0; item < p.batch; ++item) {
         multiply_part<T>(plan, product_of<T>(p, call, item), thread, rows, columns);
       }

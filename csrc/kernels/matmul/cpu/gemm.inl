@@ -137,6 +137,14 @@ void gemm(Part rows, Part columns, int64_t k, const Blocks& blocks, const Source
 // How threads share an m x n result: a grid of parts, as square as balance allows.
 struct Grid {
   int64_t rows, columns;
+
+  // The thread's part of `count` rows, cut at multiples of `unit`; of columns alike.
+  Part rows_of(int64_t count, int64_t unit, int64_t thread) const {
+    return part_of(count, unit, rows, thread / columns);
+  }
+  Part columns_of(int64_t count, int64_t unit, int64_t thread) const {
+    return part_of(count, unit, columns, thread % columns);
+  }
 };
 PROFKIT_INLINE Grid choose_grid(int64_t m_units, int64_t n_units, int64_t m, int64_t n, int64_t threads) {
   Grid best{1, threads};

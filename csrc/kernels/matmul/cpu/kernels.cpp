@@ -5,12 +5,12 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_matmul_params, matmul_blocked)
-CpuLaunch<profkit_matmul_params> matmul_reference;
+ReferenceLaunch<profkit_matmul_params> matmul_reference;
 
 const std::vector<Kernel<profkit_matmul_params>>& matmul_kernels() {
   static const auto rows = unique_rows<Kernel<profkit_matmul_params>>({
       cpu_row<profkit_matmul_params, matmul_blocked>("matmul/native/cpu/blocked"),
-      {"matmul/native/cpu/reference", supports_wide_floats, no_workspace, matmul_reference},
+      reference_row<profkit_matmul_params, matmul_reference>("matmul/native/cpu/reference"),
   });
   return rows;
 }

@@ -18,14 +18,14 @@ namespace PROFKIT_ISA {
 // otherwise.
 template <class T>
 struct Out {
-  T* data;
-  int64_t row_stride;
-  const int64_t* row_offset;
-  const int64_t* column_offset;
-  const T* row_bias;
-  const T* column_bias;
-  bool accumulate;  // add to what is there
-  bool relu;
+  T* data = nullptr;
+  int64_t row_stride = 0;
+  const int64_t* row_offset = nullptr;
+  const int64_t* column_offset = nullptr;
+  const T* row_bias = nullptr;
+  const T* column_bias = nullptr;
+  bool accumulate = false;  // add to what is there
+  bool relu = false;
 
   PROFKIT_INLINE int64_t row(int64_t i) const { return row_offset ? row_offset[i] : i * row_stride; }
 };
@@ -34,7 +34,7 @@ struct Out {
 // ways of one set of L1, which rows a multiple of 4 KiB apart share.
 constexpr int64_t kRowsAhead = 8;
 
-// A stretch of the reduction that lies contiguously in memory: `length` elements from `offset` of each row.
+// A stretch of the reduction that is contiguous in memory: `length` elements from `offset` of each row.
 struct Run {
   int64_t offset, length;
 };
@@ -55,6 +55,15 @@ PROFKIT_INLINE void multiply_add(Accumulators<T, R, V>& sum, const T (&a)[R], co
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) sum[i][v] += a[i] * column[v];
   }
+}
+
+// Step p of the reduction, of rows that are read in place.
+template <class T, int R, int V>
+PROFKIT_INLINE void add_step(Accumulators<T, R, V>& sum, const T* const (&row)[R], int64_t p, const T* b) {
+  T left[R];
+#pragma GCC unroll 16
+  for (int i = 0; i < R; ++i) left[i] = row[i][p];
+  multiply_add<T, R, V>(sum, left, b);
 }
 
 template <class T>
@@ -111,10 +120,7 @@ struct StreamedTile {
         // Rows need not begin with a cache line.
         __builtin_prefetch(reinterpret_cast<const char*>(ahead) + kBytes<T, V> - 1);
       }
-      T left[R];
-#pragma GCC unroll 16
-      for (int i = 0; i < R; ++i) left[i] = row[i][step];
-      multiply_add<T, R, V>(sum, left, pb);
+      add_step<T, R, V>(sum, row, step, pb);
       step += a.along_stride;
       pb += b_stride;
     }
@@ -142,23 +148,14 @@ struct InPlaceTile {
     int64_t p = 0;
 #pragma GCC unroll 4
     for (; p < k - tail; ++p) {
-      add_step<R, V>(sum, row, p, pb);
+      add_step<T, R, V>(sum, row, p, pb);
       pb += b_stride;
     }
     pb = b_tail;
     for (; p < k; ++p) {
-      add_step<R, V>(sum, row, p, pb);
+      add_step<T, R, V>(sum, row, p, pb);
       pb += kTileColumns<T>;
     }
-  }
-
-  template <int R, int V>
-  static PROFKIT_INLINE void add_step(Accumulators<T, R, V>& sum, const T* const (&row)[R], int64_t p,
-                                      const T* pb) {
-    T left[R];
-#pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) left[i] = row[i][p];
-    multiply_add<T, R, V>(sum, left, pb);
   }
 };
 
@@ -178,10 +175,7 @@ struct RowsTile {
       for (int i = 0; i < R; ++i) row[i] = rows[i] + runs[r].offset;
       const int64_t length = runs[r].length;
       for (int64_t p = 0; p < length; ++p) {
-        T left[R];
-#pragma GCC unroll 16
-        for (int i = 0; i < R; ++i) left[i] = row[i][p];
-        multiply_add<T, R, V>(sum, left, pb);
+        add_step<T, R, V>(sum, row, p, pb);
         pb += kTileColumns<T>;
       }
     }

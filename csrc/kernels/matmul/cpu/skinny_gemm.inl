@@ -77,7 +77,7 @@ PROFKIT_INLINE void add_rows(T* c, int64_t c_pitch, const T (&a)[R][Depth], cons
   }
 }
 
-// Rows of C under construction, in L1 and aligned, whatever C itself is: no vector lies in two lines, and no
+// Rows of C under construction, in L1 and aligned, whatever C itself is: no vector is in two lines, and no
 // line is written by two threads until all is summed up.
 template <class T>
 struct RowSums {
@@ -197,8 +197,7 @@ PROFKIT_INLINE void dot_products_of_row(const profkit_matmul_params& p, const Ma
   for (int half = width / 2; half > 0; half /= 2) {
 #pragma GCC unroll 8
     for (int c = 0; c < half; ++c) {
-      sum[c] = Interleave<T, false, width>::run(sum[c], sum[c + half]) +
-               Interleave<T, true, width>::run(sum[c], sum[c + half]);
+      sum[c] = interleave<T, false>(sum[c], sum[c + half]) + interleave<T, true>(sum[c], sum[c + half]);
     }
   }
   if (x.bias) sum[0] += load(x.bias + j);

@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kRows* kColumns / 64, tiles_per_multiprocessor
   float sums[kThreadSide][kThreadSide] = {};
   Block::sum_up(problem, a, b, first_row, first_column, first_term, terms, sums);
   const ReloadedIndices at;
-  // Each slice has a result of its own.
+  // Each slice has its own result.
   c = work.c_of != nullptr ? work.c_of[at.block_z] : c + problem.c_batch_step * at.block_z;
   const ThreadPlace place = thread_place<kColumns>(at.thread);
   store_thread_tile(problem, c, bias, at.block_x * kRows + place.row, at.block_y * kColumns + place.column,

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "kernels/cuda/registry.h"
-#include "kernels/matmul/cuda/kernels.h"
+#include "kernels/matmul/cuda/on_device.h"
 #include "kernels/matmul/cuda/problem.cuh"
 
 namespace profkit {
@@ -29,15 +29,30 @@ inline std::string fits_cuda(const profkit_matmul_params& p, int64_t columns_per
   return {};
 }
 
-inline bool is_aligned_to(const void* pointer, size_t bytes) {
-  return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
+inline std::string fits_float32(const profkit_matmul_params& p, int64_t columns_per_block) {
+  const std::string reason = float32_only(p);
+  return reason.empty() ? fits_cuda(p, columns_per_block) : reason;
+}
+
+// Matrices without gaps, as params.h has them.
+inline MatmulOperands contiguous_operands(const profkit_matmul_params& p, const Buffers& buffers) {
+  return {buffers.inputs[0],
+          buffers.inputs[1],
+          buffers.inputs[2],
+          buffers.output,
+          p.transpose_a ? p.m : p.k,
+          p.transpose_b ? p.k : p.n,
+          p.n,
+          p.m * p.k,
+          p.k * p.n,
+          p.m * p.n};
 }
 
 // Whether all rows of all matrices begin at multiples of `elements`, and end there: `side` is their length.
 inline bool has_aligned_rows(const void* pointer, int64_t side, int64_t row, int64_t batch_step,
                              int64_t elements, size_t element_bytes) {
   return side % elements == 0 && row % elements == 0 && batch_step % elements == 0 &&
-         is_aligned_to(pointer, static_cast<size_t>(elements) * element_bytes);
+         reinterpret_cast<uintptr_t>(pointer) % (static_cast<size_t>(elements) * element_bytes) == 0;
 }
 
 // Whether a and b can be read in packs of `elements`.

@@ -1,5 +1,4 @@
-// What the launchers of the kernels with 128x128 and 64x64 tiles share: grids, and the choice among the
-// instances of a kernel.
+// What launchers share: grids, and the choice among the instances of kernels with 128x128 and 64x64 tiles.
 #pragma once
 
 #include "kernels/cuda/launch.cuh"
@@ -36,16 +35,16 @@ void with_tile(const profkit_matmul_params& p, MatmulTile tile, bool is_aligned,
   return is_aligned ? with_layouts<64, true>(p, work) : with_layouts<64, false>(p, work);
 }
 
-// The configurations of matmul_tiles_cuda_configurations are in the order of MatmulTile.
-inline MatmulTile tile_of(const profkit_matmul_params& p, const CudaCall& call) {
-  if (call.configuration == kByPolicy) return matmul_tile(p, call.device);
-  return call.configuration == 0 ? MatmulTile::large : MatmulTile::small;
+// Blocks of `rows` x `columns` elements of c.
+inline dim3 product_grid(const profkit_matmul_params& p, int64_t rows, int64_t columns, int64_t along_z) {
+  return dimensions(cuda::divide_up(p.m, rows), cuda::divide_up(p.n, columns), along_z);
 }
 
-inline dim3 tile_grid(const profkit_matmul_params& p, int side, int64_t blocks_along_z) {
-  return dim3(static_cast<unsigned>(cuda::divide_up(p.m, int64_t{side})),
-              static_cast<unsigned>(cuda::divide_up(p.n, int64_t{side})),
-              static_cast<unsigned>(blocks_along_z));
+template <class T, auto kernel>
+void launch_product(const Geometry& geometry, const CudaCall& call, const cuda::MatmulProblem& problem,
+                    const MatmulOperands& o) {
+  launch<kernel>(geometry, call, problem, static_cast<const T*>(o.a), static_cast<const T*>(o.b),
+                 static_cast<const T*>(o.bias), static_cast<T*>(o.c));
 }
 
 }  // namespace profkit

@@ -5,28 +5,27 @@
 namespace profkit {
 namespace {
 
+using Params = profkit_matmul_params;
+
 constexpr int kSide = 128;
+
+std::string supports(const Params& params, const CudaDevice&) { return fits_float32(params, kSide); }
+
+void run(const Params& params, const Buffers& buffers, const CudaCall& call) {
+  const MatmulOperands operands = contiguous_operands(params, buffers);
+  const auto start = [&](auto instance) {
+    using I = decltype(instance);
+    launch_product<float, cuda::matmul_vectorized<kSide, kSide, I::kLayoutA, I::kLayoutB, I::kAligned>>(
+        {product_grid(params, kSide, kSide, params.batch), dimensions(kSide * kSide / 64)}, call,
+        cuda_problem(params, operands), operands);
+  };
+  has_aligned_operands(params, operands, 4, sizeof(float)) ? with_layouts<kSide, true>(params, start)
+                                                           : with_layouts<kSide, false>(params, start);
+}
 
 }  // namespace
 
-std::string matmul_vectorized_cuda_supports(const profkit_matmul_params& params, const CudaDevice& device) {
-  const std::string reason = float32_only(params, device);
-  return reason.empty() ? fits_cuda(params, kSide) : reason;
-}
-
-void matmul_vectorized_cuda(const profkit_matmul_params& params, const Buffers& buffers,
-                            const CudaCall& call) {
-  const MatmulOperands operands = contiguous_operands(params, buffers);
-  const bool is_aligned = has_aligned_operands(params, operands, 4, sizeof(float));
-  const auto start = [&](auto instance) {
-    using I = decltype(instance);
-    launch<cuda::matmul_vectorized<I::kSide, I::kSide, I::kLayoutA, I::kLayoutB, I::kAligned>>(
-        {tile_grid(params, I::kSide, params.batch), dim3(I::kSide * I::kSide / 64)}, call,
-        cuda_problem(params, operands), static_cast<const float*>(operands.a),
-        static_cast<const float*>(operands.b), static_cast<const float*>(operands.bias),
-        static_cast<float*>(operands.c));
-  };
-  is_aligned ? with_layouts<kSide, true>(params, start) : with_layouts<kSide, false>(params, start);
-}
+extern const CudaEntry<Params> matmul_vectorized_cuda;
+const CudaEntry<Params> matmul_vectorized_cuda = {supports, run};
 
 }  // namespace profkit

@@ -5,7 +5,7 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_pool2d_params, pool2d_separable)
-CpuLaunch<profkit_pool2d_params> pool2d_reference;
+ReferenceLaunch<profkit_pool2d_params> pool2d_reference;
 
 namespace {
 std::string separable_supports(const profkit_pool2d_params& params) {
@@ -19,7 +19,7 @@ std::string separable_supports(const profkit_pool2d_params& params) {
 const std::vector<Kernel<profkit_pool2d_params>>& pool2d_kernels() {
   static const auto rows = unique_rows<Kernel<profkit_pool2d_params>>({
       cpu_row<profkit_pool2d_params, pool2d_separable, separable_supports>("pool2d/native/cpu/separable"),
-      {"pool2d/native/cpu/reference", supports_wide_floats, no_workspace, pool2d_reference},
+      reference_row<profkit_pool2d_params, pool2d_reference>("pool2d/native/cpu/reference"),
   });
   return rows;
 }

@@ -43,16 +43,16 @@ PROFKIT_INLINE Vec<T> join_along(const profkit_pool2d_params& p, const T* row) {
   constexpr int64_t width = kWidth<T>;
   const int64_t kernel = Kernel ? Kernel : p.kernel_w;
   if (Stride == 2) {
-    using Second = EverySecond<T, kWidth<T>>;
+    using Second = EverySecond<T>;
     Vec<T> joined = {};
 #pragma GCC unroll 4
     for (int64_t w = 0; w < kernel; w += 2) {
       const Vec<T> a = load(row + w), b = load(row + w + width);
-      const Vec<T> even = Second::template of<0>(a, b);
+      const Vec<T> even = Second::template of<0>(a, b, LanesOf<T>());
       joined = w == 0 ? even : How::join(joined, even);
-      if (w + 1 < kernel) joined = How::join(joined, Second::template of<1>(a, b));
+      if (w + 1 < kernel) joined = How::join(joined, Second::template of<1>(a, b, LanesOf<T>()));
     }
-    return Second::in_order(joined);
+    return Second::in_order(joined, LanesOf<T>());
   }
   Vec<T> joined = Stride == 1 ? load(row) : load_strided(row, p.stride_w);
 #pragma GCC unroll 4
@@ -136,7 +136,7 @@ void pool_planes(const profkit_pool2d_params& p, const CpuCall& call, T* rows, T
   }
 }
 
-// The usual windows have loops of their own; all others share one.
+// The usual windows have their own loops; all others share one.
 template <class T, class How>
 void pool_planes_of(const profkit_pool2d_params& p, const CpuCall& call, T* rows, T* shares,
                     const Part& part) {

@@ -4,15 +4,12 @@
 
 namespace profkit {
 
-CudaSupports<profkit_pool2d_params> pool2d_vectorized_cuda_supports, pool2d_direct_cuda_supports;
-CudaWorkspace<profkit_pool2d_params> pool2d_cuda_workspace;
-CudaLaunch<profkit_pool2d_params> pool2d_vectorized_cuda, pool2d_direct_cuda;
+extern const CudaEntry<profkit_pool2d_params> pool2d_vectorized_cuda, pool2d_direct_cuda;
 
 const std::vector<CudaKernel<profkit_pool2d_params>>& pool2d_cuda_kernels() {
   static const auto rows = unique_rows<CudaKernel<profkit_pool2d_params>>({
-      {"pool2d/native/cuda/vectorized", pool2d_vectorized_cuda_supports, pool2d_cuda_workspace,
-       pool2d_vectorized_cuda},
-      {"pool2d/native/cuda/direct", pool2d_direct_cuda_supports, pool2d_cuda_workspace, pool2d_direct_cuda},
+      {"pool2d/native/cuda/vectorized", pool2d_vectorized_cuda},
+      {"pool2d/native/cuda/direct", pool2d_direct_cuda},
   });
   return rows;
 }

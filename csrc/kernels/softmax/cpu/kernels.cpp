@@ -5,12 +5,12 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_softmax_params, softmax_vectorized)
-CpuLaunch<profkit_softmax_params> softmax_reference;
+ReferenceLaunch<profkit_softmax_params> softmax_reference;
 
 const std::vector<Kernel<profkit_softmax_params>>& softmax_kernels() {
   static const auto rows = unique_rows<Kernel<profkit_softmax_params>>({
       cpu_row<profkit_softmax_params, softmax_vectorized>("softmax/native/cpu/vectorized"),
-      {"softmax/native/cpu/reference", supports_wide_floats, no_workspace, softmax_reference},
+      reference_row<profkit_softmax_params, softmax_reference>("softmax/native/cpu/reference"),
   });
   return rows;
 }

@@ -4,15 +4,12 @@
 
 namespace profkit {
 
-CudaSupports<profkit_softmax_params> softmax_warp_rows_cuda_supports, softmax_block_rows_cuda_supports;
-CudaLaunch<profkit_softmax_params> softmax_warp_rows_cuda, softmax_block_rows_cuda;
+extern const CudaEntry<profkit_softmax_params> softmax_warp_rows_cuda, softmax_block_rows_cuda;
 
 const std::vector<CudaKernel<profkit_softmax_params>>& softmax_cuda_kernels() {
   static const auto rows = unique_rows<CudaKernel<profkit_softmax_params>>({
-      {"softmax/native/cuda/warp_rows", softmax_warp_rows_cuda_supports, no_cuda_workspace,
-       softmax_warp_rows_cuda},
-      {"softmax/native/cuda/block_rows", softmax_block_rows_cuda_supports, no_cuda_workspace,
-       softmax_block_rows_cuda},
+      {"softmax/native/cuda/warp_rows", softmax_warp_rows_cuda},
+      {"softmax/native/cuda/block_rows", softmax_block_rows_cuda},
   });
   return rows;
 }

@@ -68,7 +68,7 @@ inline std::unique_ptr<at::ObserverContext> begin_operator(const at::RecordFunct
     try {
       OperandWriter(*thread->log).write(*span, function.inputs());
     } catch (...) {
-      // A tensor of a foreign kind would not tell its shape; the span stays without.
+      // The shape of a tensor of a foreign kind is not known; the span has none.
     }
   }
   span->start_ns = monotonic_ns();  // last: what recording costs belongs to the caller's time

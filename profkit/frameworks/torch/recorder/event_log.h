@@ -33,7 +33,7 @@ struct Span {  // native.py reads the same layout
 struct Allocation {
   int64_t time_ns;
   uint64_t address;
-  int64_t bytes;  // negative: given back
+  int64_t bytes;  // negative: freed
   int64_t span;   // the innermost open one of this thread; -1: none
 };
 
@@ -115,7 +115,8 @@ class ThreadLog {
     words.prepare();
   }
 
-  // Opens a span and returns it, to be filled in; nullptr when it is lost. `owner` tells which one to close.
+  // Opens a span and returns it, to be filled in; nullptr when it is lost. `owner` identifies the one to
+  // close.
   Span* open(const void* owner) {
     if (depth_ == kMaxDepth) return lose();
     const int64_t index = spans.append();

@@ -24,7 +24,7 @@ struct Columns {
   }
 
   // Visits every contiguous piece: action(column offset, image offset, count, image stride), with
-  // image offset -1 where the piece lies outside the image.
+  // image offset -1 where the piece is outside the image.
   template <class Action>
   PROFKIT_INLINE void visit(const Action& action) const {
     g.nhwc ? visit_pixels(action) : visit_planes(action);

@@ -119,10 +119,8 @@ struct ColumnProduct {
   // Distance of neighbours in the column matrix, which is [filter][positions] or [positions][filter].
   int64_t pitch() const { return g.nhwc ? g.reduction() : images * g.positions(); }
 
-  Part rows(int64_t thread) const { return part_of(m, kTileRows, grid.rows, thread / grid.columns); }
-  Part columns(int64_t thread) const {
-    return part_of(n, kTileColumns<T>, grid.columns, thread % grid.columns);
-  }
+  Part rows(int64_t thread) const { return grid.rows_of(m, kTileRows, thread); }
+  Part columns(int64_t thread) const { return grid.columns_of(n, kTileColumns<T>, thread); }
 
   // What one call works on. `weights` are ordered for NHWC; y is the group's first channel of the first
   // image.

@@ -71,31 +71,27 @@ PROFKIT_INLINE Axis gradient_axis(int64_t size, int64_t out, int64_t kernel, int
 }
 
 PROFKIT_INLINE Gather forward_gather(const profkit_conv2d_params& p) {
-  Gather g;
-  g.h = forward_axis(p.height, p.out_h, p.kernel_h, p.stride_h, p.pad_top, p.dilation_h);
-  g.w = forward_axis(p.width, p.out_w, p.kernel_w, p.stride_w, p.pad_left, p.dilation_w);
-  g.batch = p.batch;
-  g.groups = p.groups;
-  g.channels = p.in_channels / p.groups;
-  g.out_channels = p.out_channels / p.groups;
-  g.out_height = p.out_h;
-  g.out_width = p.out_w;
-  g.nhwc = p.layout == PROFKIT_NHWC;
-  return g;
+  return {forward_axis(p.height, p.out_h, p.kernel_h, p.stride_h, p.pad_top, p.dilation_h),
+          forward_axis(p.width, p.out_w, p.kernel_w, p.stride_w, p.pad_left, p.dilation_w),
+          p.batch,
+          p.groups,
+          p.in_channels / p.groups,
+          p.out_channels / p.groups,
+          p.out_h,
+          p.out_w,
+          p.layout == PROFKIT_NHWC};
 }
 
 PROFKIT_INLINE Gather gradient_gather(const profkit_conv2d_params& p, int64_t phase_h, int64_t phase_w) {
-  Gather g;
-  g.h = gradient_axis(p.height, p.out_h, p.kernel_h, p.stride_h, p.pad_top, p.dilation_h, phase_h);
-  g.w = gradient_axis(p.width, p.out_w, p.kernel_w, p.stride_w, p.pad_left, p.dilation_w, phase_w);
-  g.batch = p.batch;
-  g.groups = p.groups;
-  g.channels = p.out_channels / p.groups;
-  g.out_channels = p.in_channels / p.groups;
-  g.out_height = p.height;
-  g.out_width = p.width;
-  g.nhwc = p.layout == PROFKIT_NHWC;
-  return g;
+  return {gradient_axis(p.height, p.out_h, p.kernel_h, p.stride_h, p.pad_top, p.dilation_h, phase_h),
+          gradient_axis(p.width, p.out_w, p.kernel_w, p.stride_w, p.pad_left, p.dilation_w, phase_w),
+          p.batch,
+          p.groups,
+          p.out_channels / p.groups,
+          p.in_channels / p.groups,
+          p.height,
+          p.width,
+          p.layout == PROFKIT_NHWC};
 }
 
 // One gather per phase for the input gradient, a single one otherwise. The first min(stride, size) positions
@@ -130,6 +126,22 @@ struct Weights {
   // Offset of tap (th, tw) of source channel c.
   PROFKIT_INLINE int64_t offset(const Gather& g, int64_t c, int64_t th, int64_t tw) const {
     return c * source_stride + th * g.h.kernel_step * row_stride + tw * g.w.kernel_step;
+  }
+};
+
+// Bias per result channel (null: none) and ReLU, which the forward direction alone ends with.
+template <class T>
+struct Ending {
+  const T* bias;
+  bool relu;
+
+  Ending(const profkit_conv2d_params& p, const CpuCall& call) {
+    const bool forward = p.direction == PROFKIT_FORWARD;
+    bias = p.bias && forward ? static_cast<const T*>(call.inputs[2]) : nullptr;
+    relu = p.activation == PROFKIT_RELU && forward;
+  }
+  const T* bias_of(const Gather& g, int64_t group) const {
+    return bias ? bias + group * g.out_channels : nullptr;
   }
 };
 

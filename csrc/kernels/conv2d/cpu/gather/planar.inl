@@ -163,26 +163,21 @@ struct PlanarWorker {
 };
 
 template <class T>
-void run_planar(PlanarPlan<T>& plan, const CpuCall& call, const void* bias) {
+void run_planar(PlanarPlan<T>& plan, const CpuCall& call) {
   const Gather& g = plan.gather;
   const profkit_conv2d_params& p = *plan.params;
+  const Ending<T> ending(p, call);
   if (g.positions() == 0) return;
   plan.weights.pack_or_take(p, g, call.inputs[1], call.packed, call.threads);
   on_threads(call.threads, [&](int thread) {
     PlanarWorker<T> worker(plan, call.inputs[0], thread);
-    const Part rows = part_of(g.out_channels, kTileRows, plan.grid.rows, thread / plan.grid.columns);
-    const Part columns =
-        part_of(g.batch * g.positions(), kTileColumns<T>, plan.grid.columns, thread % plan.grid.columns);
+    const Part rows = plan.grid.rows_of(g.out_channels, kTileRows, thread);
+    const Part columns = plan.grid.columns_of(g.batch * g.positions(), kTileColumns<T>, thread);
     for (int64_t group = 0; group < g.groups; ++group) {
-      const T* row_bias = bias ? static_cast<const T*>(bias) + group * g.out_channels : nullptr;
-      const Out<T> out{static_cast<T*>(call.output),
-                       g.out_height * g.out_width,
-                       nullptr,
-                       worker.results,
-                       row_bias,
-                       nullptr,
-                       false,
-                       p.activation == PROFKIT_RELU && p.direction == PROFKIT_FORWARD};
+      Out<T> out{static_cast<T*>(call.output), g.out_height * g.out_width};
+      out.column_offset = worker.results;
+      out.row_bias = ending.bias_of(g, group);
+      out.relu = ending.relu;
       worker.run(group, rows, columns, out);
     }
   });

@@ -96,7 +96,7 @@ struct Slab {
     }
   }
 
-  // Vectors may read past the last valid element: hence the slack.
+  // Vectors may read past the last valid element: which is the reason for the slack.
   int64_t elements(int64_t images) const { return in_place ? 0 : images * image_stride + kPackSlack; }
 
   PROFKIT_INLINE int64_t tap_offset(int64_t th, int64_t tw) const {

@@ -60,8 +60,8 @@ struct PackedWeights {
   void pack_block(T* to, const Gather& g, const Weights<T>& w, int64_t first, int64_t lines, int64_t k0,
                   int64_t k) const {
     if (channel_first && w.source_stride == g.taps() && g.w.kernel_step == 1) {
-      // Forward: the reduction is the weights' own order. Panels of other threads follow, hence no running
-      // over.
+      // Forward: the reduction is the weights' own order. Panels of other threads follow, so there is no
+      // running over.
       return pack_lines<T, Panel>(to, w.data + first * w.result_stride + k0, w.result_stride, lines, k);
     }
     if constexpr (Panel % kWidth<T> == 0) {

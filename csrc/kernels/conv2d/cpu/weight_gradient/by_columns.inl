@@ -1,5 +1,5 @@
 // Weight gradient with few channels on one side: dw[out channel][filter element]. Rows of a tile are out
-// channels, read from dy where it lies, in NCHW and NHWC; columns are filter elements (tap row, tap column,
+// channels, read from dy in place, in NCHW and NHWC; columns are filter elements (tap row, tap column,
 // channel), packed as panels from a copy of the pixels with their border. So three channels and a 5x5 kernel
 // fill vectors as 75 columns, and dy, by far the larger side, is never packed. A thread owns a rectangle of
 // out channels x filter elements and sums over all positions in one order: no partial sums are merged, so
@@ -13,7 +13,13 @@ namespace profkit {
 namespace PROFKIT_ISA {
 
 template <class T>
+struct WeightColumnsWorker;
+
+template <class T>
 struct WeightColumnsPlan {
+  using Worker = WeightColumnsWorker<T>;
+  static constexpr int64_t kWritten = 1;  // out channels at least that a thread writes
+
   Gather gather;
   int64_t tiles;  // of out channels
   int64_t kc;     // positions per block
@@ -45,6 +51,9 @@ struct WeightColumnsPlan {
     positions = arena.take<int64_t>(kc, threads);
   }
 
+  // Of the products, which threads share.
+  int64_t rows() const { return tiles; }
+  int64_t columns() const { return gather.reduction(); }
   CpuTunables tunables() const {
     return {{{"kc", &CpuBlocks::kc, kc % gather.w.grid == 0 ? gather.w.grid : 1,
               gather.batch * gather.positions(), kc}},
@@ -184,14 +193,7 @@ struct WeightColumnsWorker {
 
   void run(int64_t group, Part mine, Part columns) {
     const int64_t total = g.batch * g.positions();
-    Out<T> out{plan.sums + group * plan.sum_elements,
-               plan.row_elements,
-               nullptr,
-               nullptr,
-               nullptr,
-               nullptr,
-               false,
-               false};
+    Out<T> out{plan.sums + group * plan.sum_elements, plan.row_elements};
     for (int64_t begin = 0; begin < total; begin += plan.kc) {
       const int64_t k = smaller(plan.kc, total - begin);
       copy_pixels(group, begin, k);
@@ -252,26 +254,6 @@ struct WeightColumnsWorker {
     }
   }
 };
-
-template <class T>
-void run_weight_gradient(const WeightColumnsPlan<T>& plan, const CpuCall& call) {
-  const Gather& g = plan.gather;
-  on_threads(call.threads, [&](int thread) {
-    WeightColumnsWorker<T> worker(plan, call, thread);
-    const Part mine = part_of(plan.tiles, 1, plan.grid.rows, thread / plan.grid.columns);
-    const Part columns =
-        part_of(g.reduction(), kTileColumns<T>, plan.grid.columns, thread % plan.grid.columns);
-    if (mine.size() == 0 || columns.size() == 0) return;
-    for (int64_t group = 0; group < g.groups; ++group) worker.run(group, mine, columns);
-  });
-  on_threads(call.threads, [&](int thread) {
-    const WeightColumnsWorker<T> worker(plan, call, thread);
-    const Part mine = part_of(g.out_channels, 1, call.threads, thread);
-    for (int64_t group = 0; group < g.groups; ++group) {
-      worker.write(group, mine, static_cast<T*>(call.output));
-    }
-  });
-}
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

@@ -1,5 +1,5 @@
 // Weight gradient: dw[filter element][out channel] = sum over positions of x * dy. The rows of a tile are
-// input channels of one tap, read from x where it lies, in NCHW and NHWC; only positions at which the tap is
+// input channels of one tap, read from x in place, in NCHW and NHWC; only positions at which the tap is
 // inside the image are visited, so that a border is neither copied nor multiplied. dy is packed as panels of
 // out channels, once per block of positions for all taps. A thread owns tiles (tap, channels) x out channels
 // and sums over all positions in one order: no partial sums are merged, so the bits do not depend on the
@@ -13,7 +13,13 @@ namespace profkit {
 namespace PROFKIT_ISA {
 
 template <class T>
+struct WeightTapsWorker;
+
+template <class T>
 struct WeightTapsPlan {
+  using Worker = WeightTapsWorker<T>;
+  static constexpr int64_t kWritten = kWidth<T>;  // out channels at least that a thread writes
+
   Gather gather;
   int64_t tiles;  // that the channels of one tap are cut into
   int64_t kc;     // positions per block
@@ -47,6 +53,9 @@ struct WeightTapsPlan {
     return larger(limit, smaller(4 * limit, room / pixel));
   }
 
+  // Of the products, which threads share.
+  int64_t rows() const { return tiles * gather.taps(); }
+  int64_t columns() const { return gather.out_channels; }
   CpuTunables tunables() const {
     const Gather& g = gather;
     return {{{"kc", &CpuBlocks::kc, kc % g.w.grid == 0 ? g.w.grid : 1, g.batch * g.positions(), kc}}, 1};
@@ -159,8 +168,8 @@ struct WeightTapsWorker {
         const int64_t count = smaller(mine.end - at, plan.tiles - first);
         const int64_t run_count = find_runs(tap / g.w.taps, tap % g.w.taps, begin, k);
         T* sums = plan.sums + group * plan.sum_elements + tap * plan.row_elements;
-        const Out<T> out{sums, plan.row_elements * g.taps(), nullptr, nullptr, nullptr, nullptr, begin > 0,
-                         false};
+        Out<T> out{sums, plan.row_elements * g.taps()};
+        out.accumulate = begin > 0;
         multiply(group, first, first + count, columns, k, run_count, out);
         at += count;
       }
@@ -193,22 +202,21 @@ struct WeightTapsWorker {
   }
 };
 
-template <class T>
-void run_weight_gradient(const WeightTapsPlan<T>& plan, const CpuCall& call) {
+template <class T, class Plan>
+void run_weight_gradient(const Plan& plan, const CpuCall& call) {
   const Gather& g = plan.gather;
   on_threads(call.threads, [&](int thread) {
-    WeightTapsWorker<T> worker(plan, call, thread);
-    const Part mine = part_of(plan.tiles * g.taps(), 1, plan.grid.rows, thread / plan.grid.columns);
-    const Part columns =
-        part_of(g.out_channels, kTileColumns<T>, plan.grid.columns, thread % plan.grid.columns);
+    typename Plan::Worker worker(plan, call, thread);
+    const Part mine = plan.grid.rows_of(plan.rows(), 1, thread);
+    const Part columns = plan.grid.columns_of(plan.columns(), kTileColumns<T>, thread);
     if (mine.size() == 0 || columns.size() == 0) return;
     for (int64_t group = 0; group < g.groups; ++group) worker.run(group, mine, columns);
   });
   on_threads(call.threads, [&](int thread) {
-    const WeightTapsWorker<T> worker(plan, call, thread);
-    const Part columns = part_of(g.out_channels, kWidth<T>, call.threads, thread);
+    const typename Plan::Worker worker(plan, call, thread);
+    const Part channels = part_of(g.out_channels, Plan::kWritten, call.threads, thread);
     for (int64_t group = 0; group < g.groups; ++group) {
-      worker.write(group, columns, static_cast<T*>(call.output));
+      worker.write(group, channels, static_cast<T*>(call.output));
     }
   });
 }

@@ -33,10 +33,7 @@ struct LinesTile {
       for (int i = 0; i < R; ++i) row[i] = rows[i] + run->a;
       const int64_t end = run->length * a_step;
       for (int64_t p = 0; p < end; p += a_step) {
-        T left[R];
-#pragma GCC unroll 16
-        for (int i = 0; i < R; ++i) left[i] = row[i][p];
-        multiply_add<T, R, V>(sum, left, pb);
+        add_step<T, R, V>(sum, row, p, pb);
         pb += column_step;
       }
     }

@@ -68,7 +68,7 @@ class OperandTile {
     advance(depth_left);
   }
 
-  // What lies outside keeps some earlier value: it reaches only sums that are never stored.
+  // What is outside keeps some earlier value: it reaches only sums that are never stored.
   __device__ __forceinline__ void load_next() {
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {

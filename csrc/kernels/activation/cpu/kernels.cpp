@@ -1,0 +1,28 @@
+// The CPU kernels of activation, best known first, the reference last.
+#include "kernels/activation/params.h"
+#include "kernels/cpu/dispatch.h"
+
+namespace profkit {
+
+PROFKIT_CPU_ENTRY(profkit_activation_params, activation_vectorized)
+ReferenceLaunch<profkit_activation_params> activation_reference;
+
+namespace {
+std::string vectorized_supports(const profkit_activation_params& params) {
+  if (params.function == PROFKIT_GELU && params.dtype == PROFKIT_FLOAT64) {
+    return "vectorized has an error function for float32 only";
+  }
+  return supports_wide_floats(params);
+}
+}  // namespace
+
+const std::vector<Kernel<profkit_activation_params>>& activation_kernels() {
+  static const auto rows = unique_rows<Kernel<profkit_activation_params>>({
+      cpu_row<profkit_activation_params, activation_vectorized, vectorized_supports>(
+          "activation/native/cpu/vectorized"),
+      reference_row<profkit_activation_params, activation_reference>("activation/native/cpu/reference"),
+  });
+  return rows;
+}
+
+}  // namespace profkit

@@ -1,0 +1,7 @@
+// y = softmax(q k^T / sqrt(width)) v per head; arrays are [batch][steps][heads * width]
+#pragma once
+
+#include "kernels/params.h"
+
+#define PROFKIT_FIELDS_attention(INTEGERS, NUMBERS) INTEGERS(batch, heads, steps, width, causal, dtype)
+PROFKIT_PARAMS(attention)

@@ -1,7 +1,0 @@
-"""Native networks: our own clock around every operator."""
-
-from __future__ import annotations
-
-from profkit.frameworks.events.scopes import ScopeSource
-
-SOURCE = ScopeSource("native")

@@ -1,0 +1,1 @@
+"""From samples to numbers with intervals, and from numbers to verdicts. It starts no process."""

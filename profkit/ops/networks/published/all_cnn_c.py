@@ -1,0 +1,42 @@
+"""All-CNN-C (Springenberg 2014) on CIFAR-10, with the dense layer that the Keras study adds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from profkit.ops import axes
+from profkit.ops.axes import axis
+from profkit.ops.networks.graph import Graph
+from profkit.ops.networks.initialisers import Initialisation, Shape, he
+from profkit.ops.networks.layer import Layer
+from profkit.ops.networks.network import Network
+from profkit.ops.networks.published import scaled
+from profkit.ops.networks.training import STEPS, Training
+
+
+@dataclass(frozen=True)
+class AllCnnC(Network):
+    """Nine convolutions, two of them with stride 2 in the place of poolings, global average pooling, dense 10."""
+
+    name: ClassVar[str] = "all_cnn_c"
+    data: ClassVar[str] = "CIFAR-10"
+    preparation: ClassVar[tuple[str, ...]] = ("contrast", "zca")
+    size_formula: ClassVar[str] = "images are 3x32x32 -> 16x16 -> 8x8 -> 6x6 -> 1x1"
+
+    batch: int = axis(axes.COUNT, 100, "images per step")
+    factor: float = axis(axes.NUMBER, 1.0, "share of the published filters")
+
+    def input_shape(self) -> Shape:
+        return (self.batch, 3, 32, 32)
+
+    def training(self) -> Training:
+        return Training(learning_rate=0.05, momentum=0.9, schedule=STEPS, schedule_at=(200, 250, 300))
+
+    def describe(self) -> tuple[Layer, ...]:
+        narrow, wide = scaled(96, self.factor), scaled(192, self.factor)
+        graph = Graph(self.input_shape(), Initialisation(he(), weight_decay=0.001)).dropout("dropout0", 0.2)
+        graph.conv("conv1", narrow, 3).conv("conv2", narrow, 3).conv("conv3", narrow, 3, 2).dropout("dropout3", 0.5)
+        graph.conv("conv4", wide, 3).conv("conv5", wide, 3).conv("conv6", wide, 3, 2).dropout("dropout6", 0.5)
+        graph.conv("conv7", wide, 3, padding="valid").conv("conv8", wide, 1).conv("conv9", 10, 1)
+        return graph.global_average_pool("pool").flatten().dense("output", 10, "none").layers

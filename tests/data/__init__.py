@@ -1,0 +1,1 @@
+"""Data sets, whole and damaged, their preparation, and what stands in for them."""

@@ -1,0 +1,1 @@
+"""Sampling, statistics, peaks, selection."""
