@@ -153,7 +153,7 @@ def _requests(kind: type[Network], arguments: argparse.Namespace, chosen: Networ
     """One per framework, in the order in which they were named."""
     network = kind(**_given(kind, arguments))
     given = _given(Training, arguments)
-    training = network.training().with_optimizer(given.get("optimizer", network.training().optimizer)).replaced(**given)
+    training = network.training.with_optimizer(given.get("optimizer", network.training.optimizer)).replaced(**given)
     threads = default_threads() if chosen.threads is None else chosen.threads
     cores_for(threads)
     options = read_options(NetworkRequest, arguments)
