@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from profkit.errors import UnsupportedError
 from profkit.ops.batch_norm import PARAMETER_GRADIENT
 from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT
-from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.networks import layer as kinds
 from profkit.ops.networks.initialisers import Shape
 from profkit.ops.networks.layer import IMAGES, Layer
@@ -197,18 +196,6 @@ def _applied(spec: Spec | None, shape: Shape, *inputs: Array) -> Values:
     return result.reshape(shape)
 
 
-def lrn_gradient(spec: LocalResponseNorm, x: Values, dy: Values) -> Values:
-    """dx = dy s^-beta - 2 alpha/size beta x * sum over the channels that see x of dy x s^(-beta-1)."""
-    before, after = spec.reach
-    squares = np.pad(x * x, ((0, 0), (before, after), (0, 0), (0, 0)))
-    energy = sum(squares[:, i : i + spec.channels] for i in range(spec.size))
-    scale = spec.k + spec.alpha / spec.size * energy
-    # Channel c is seen by c - after ... c + before.
-    seen = np.pad(dy * x * scale ** (-spec.beta - 1), ((0, 0), (after, before), (0, 0), (0, 0)))
-    sums = sum(seen[:, i : i + spec.channels] for i in range(spec.size))
-    return dy * scale**-spec.beta - 2 * spec.alpha / spec.size * spec.beta * x * sums
-
-
 # --- Forward ---
 
 
@@ -284,11 +271,6 @@ def _by_operator(step: Step, layer: Layer, dy: Values) -> list[Values]:
     return [_applied(spec, x.shape, *([x, dy] if len(spec.input_shapes()) == 2 else [dy]))]
 
 
-def _by_lrn(step: Step, layer: Layer, dy: Values) -> list[Values]:
-    spec: Any = layer.spec
-    return [lrn_gradient(spec, step.inputs(layer)[0], dy)]
-
-
 def _by_table(step: Step, layer: Layer, dy: Values) -> list[Values]:
     assert layer.spec is not None
     (indices,) = step.inputs(layer)
@@ -328,8 +310,7 @@ def _by_mean(step: Step, layer: Layer, dy: Values) -> list[Values]:
 _BACKWARD: dict[str, Callable[[Step, Layer, Values], Sequence[Values]]] = {
     **dict.fromkeys((kinds.CONV2D, kinds.DENSE), _by_products),
     **dict.fromkeys((kinds.BATCH_NORM, kinds.LAYER_NORM), _by_norm),
-    **dict.fromkeys((kinds.POOL2D, kinds.ACTIVATION), _by_operator),
-    kinds.LRN: _by_lrn,
+    **dict.fromkeys((kinds.POOL2D, kinds.LRN, kinds.ACTIVATION), _by_operator),
     kinds.ADD: _by_add,
     kinds.DROPOUT: lambda step, layer, dy: [dy * step.masks[layer.name]],
     kinds.FLATTEN: lambda step, layer, dy: [dy.reshape(step.inputs(layer)[0].shape)],

@@ -155,13 +155,6 @@ def _by_pool(layer: Layer) -> dict[str, StepWork]:
     return {"pool": StepWork(size, (2 * math.prod(spec.x_shape()) + size) * FLOAT_BYTES)}
 
 
-def _by_lrn(layer: Layer) -> dict[str, StepWork]:
-    """The energy again, the sum of what depends on x, two powers, and five products."""
-    spec: Any = layer.spec
-    size = math.prod(layer.output_shape)
-    return {"lrn": StepWork(size * (4 * spec.size + 9), 3 * size * FLOAT_BYTES)}
-
-
 def _by_norm(layer: Layer) -> dict[str, StepWork]:
     """The gradient by the input makes those by the parameters on its way."""
     spec: Any = layer.spec_for(is_training=True)
@@ -188,7 +181,7 @@ def _gradient(network: Network, layer: Layer) -> dict[str, StepWork]:
     if layer.kind in (kinds.CONV2D, kinds.DENSE):
         return _by_products(network, layer)
     size = math.prod(layer.output_shape)
-    if layer.kind == kinds.ACTIVATION and layer.spec is not None:
+    if layer.kind in (kinds.ACTIVATION, kinds.LRN) and layer.spec is not None:
         return {kind_of(layer): _alone(layer.spec.replaced(direction=INPUT_GRADIENT))}
     if layer.kind == kinds.EMBEDDING and layer.spec is not None:
         return {kinds.EMBEDDING: _alone(layer.spec.replaced(direction=WEIGHT_GRADIENT))}
@@ -202,7 +195,6 @@ def _gradient(network: Network, layer: Layer) -> dict[str, StepWork]:
 _BACKWARD: dict[str, Callable[[Layer], dict[str, StepWork]]] = {
     **dict.fromkeys((kinds.BATCH_NORM, kinds.LAYER_NORM), _by_norm),
     kinds.POOL2D: _by_pool,
-    kinds.LRN: _by_lrn,
     kinds.LSTM: _by_lstm,
     kinds.ATTENTION: _by_attention,
 }
