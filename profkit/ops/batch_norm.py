@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from profkit.errors import SpecError
 from profkit.ops import axes
 from profkit.ops.axes import axis
-from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, result_or
 from profkit.ops.dtypes import DTYPE
 from profkit.ops.layout import LAYOUT, Images, from_nchw, to_nchw
 from profkit.ops.spec import Array, Spec
@@ -42,9 +42,7 @@ class BatchNorm(Images, Spec):
     epsilon: float = axis(axes.NUMBER, 1e-5, "added to the variance")
     layout: str = axis(LAYOUT, "NCHW", "order of the dimensions")
     dtype: str = axis(DTYPE, "float32", "element type")
-    direction: str = axis(
-        axes.choice(FORWARD, INPUT_GRADIENT, PARAMETER_GRADIENT), FORWARD, "the result, or a gradient of it"
-    )
+    direction: str = result_or(INPUT_GRADIENT, PARAMETER_GRADIENT)
 
     def check(self) -> None:
         if self.epsilon <= 0.0:

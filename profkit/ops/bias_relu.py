@@ -10,9 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from profkit.ops import axes
 from profkit.ops.axes import axis
-from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, result_or
 from profkit.ops.dtypes import DTYPE
 from profkit.ops.layout import LAYOUT, Images, from_nchw, to_nchw
 from profkit.ops.spec import Array, Spec
@@ -33,9 +32,7 @@ class BiasRelu(Images, Spec):
 
     layout: str = axis(LAYOUT, "NCHW", "order of the dimensions")
     dtype: str = axis(DTYPE, "float32", "element type")
-    direction: str = axis(
-        axes.choice(FORWARD, INPUT_GRADIENT, BIAS_GRADIENT), FORWARD, "the result, or a gradient of it"
-    )
+    direction: str = result_or(INPUT_GRADIENT, BIAS_GRADIENT)
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         if self.direction == FORWARD:
