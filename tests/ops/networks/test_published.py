@@ -196,10 +196,9 @@ from profkit.ops.networks.network import Network
 
 
 @dataclass(frozen=True)
-class Own(Network):
+class Own(Network, name="own"):
     """Two branches."""
 
-    name: ClassVar[str] = "own"
     image: ClassVar[Shape] = (4,)
 
     batch: int = axis(axes.COUNT, 2, "rows per step")

@@ -16,14 +16,12 @@ from profkit.ops.optimiser_step import ADAM
 
 
 @dataclass(frozen=True)
-class Transformer(Network):
+class Transformer(Network, name="transformer", data="IMDB"):
     """Embedding, blocks of attention and of two dense layers with GELU (4 x width), mean over the steps, dense 2.
 
     There is no encoding of positions: the time of a step does not depend on it.
     """
 
-    name: ClassVar[str] = "transformer"
-    data: ClassVar[str] = "IMDB"
     size_formula: ClassVar[str] = "length indices -> width each -> (depth times) -> classes; heads divides width"
     training: ClassVar[Training] = Training(optimizer=ADAM, learning_rate=0.001)
     initialisation: ClassVar[Initialisation] = Initialisation(glorot())
