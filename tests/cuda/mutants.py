@@ -94,7 +94,7 @@ def _overlay(mutant: Mutant, folder: Path) -> Path:
 def _only_row(op: str, key: str) -> Path:
     """The operator's list of kernels with this one row, so that the others' sources are not needed."""
     text = (KERNELS / op / "cuda/rows.cpp").read_text()
-    rows = re.findall(r'\{"[^{}]*\},', text)
+    rows = re.findall(r'\{"[^{}]*\},?', text)
     (wanted,) = (row for row in rows if row.startswith(f'{{"{key}"'))
     for row in rows:
         text = text.replace(row, row if row == wanted else "")
