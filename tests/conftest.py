@@ -41,6 +41,11 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.pop(name, None)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes give no name: a file may hold the time, and then each process of a run has tests of its own."""
+    return argname if isinstance(val, bytes) else None
+
+
 def choose_tier(config: pytest.Config) -> None:
     """Without --full or -m it is the quick tier; a test that is named by its node id runs whatever its tier."""
     option = config.option
@@ -59,7 +64,7 @@ def share_folder(config: pytest.Config) -> None:
     folder = kept or tempfile.mkdtemp(prefix="profkit-objects-")
     os.environ[OBJECTS_FOLDER] = folder
     # Where PYTHONDONTWRITEBYTECODE is set, each of the many processes that tests start would compile all it imports.
-    compileall.compile_dir(ROOT / "profkit", quiet=2)
+    compileall.compile_dir(ROOT / "profkit", quiet=2, workers=0)
     forget_busy_peaks = measure_peaks()
 
     def take_away() -> None:
