@@ -42,8 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Bytes give no name: a file may hold the time, and then each process of a run has tests of its own."""
-    return argname if isinstance(val, bytes) else None
+    """Bytes that are no text give no name: a file may hold the time, and each process would have tests of its own."""
+    is_text = not isinstance(val, bytes) or (val.isascii() and val.decode().isprintable())
+    return None if is_text else argname
 
 
 def choose_tier(config: pytest.Config) -> None:
