@@ -39,6 +39,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # They change the width and the colours of what the tests compare.
     for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
         os.environ.pop(name, None)
+    # The same functions without LLVM's optimisation of their code: no test asks how fast Numba is, and compiling takes
+    # longer than all else it does.
+    os.environ["NUMBA_OPT"] = "0"
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
