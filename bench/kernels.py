@@ -7,8 +7,8 @@ Run: python bench/kernels.py --results DIR         (about three quarters of an h
      python bench/kernels.py --quick               (a minute, two shapes per section)
      python bench/kernels.py --results DIR --render > docs/measured/kernels.md   (from DIR; nothing is measured)
      python bench/kernels.py --results DIR --fit   (the policy's costs from DIR)
-     python bench/kernels.py --page layer_kernels --results DIR > docs/measured/layer_kernels.md   (MINUTES minutes; a
-         run that was killed goes on with --resume)
+     python bench/kernels.py --page layer_kernels --results DIR > docs/measured/layer_kernels.md   (a quarter of
+         an hour; one that was killed goes on with --resume)
 
 Every shape is kept in DIR/kernels.json as soon as it is measured; DIR/PAGE.md has all shapes, stdout the summary.
 Without --results DIR is a new temporary folder. Exit code: 0 goals met, 4 a goal is missed, 130 interrupted (what was

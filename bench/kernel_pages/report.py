@@ -13,7 +13,7 @@ from measured_page import Origin, page_head
 
 from kernel_pages.results import MET, GoalJudgement, Record, Store, bandwidth_share, judge, shape_verdict
 from kernel_pages.scaling import pages_section, scaling_section
-from kernel_pages.shapes import AS_GIVEN, EXPLAINED, KERNELS, OWN, PAGES, ShapeGoal, ShapeSection, sections
+from kernel_pages.shapes import AS_GIVEN, EXPLAINED, KERNELS, OWN, PAGES, RatioGoal, ShapeGoal, ShapeSection, sections
 from profkit.capture.output_files import write_atomically
 
 NOTHING = "No results are kept yet: `{command}` measures them."
@@ -107,7 +107,7 @@ def _line(item: GoalJudgement, section: ShapeSection) -> str:
     goal = ""
     if isinstance(section.goal, ShapeGoal) and item.is_judged:
         goal = f"each >= {section.goal.ratio:.2f}, or {section.goal.share} of the bandwidth"
-    elif section.goal is not None and item.is_judged:
+    elif isinstance(section.goal, RatioGoal) and item.is_judged:
         goal = f">= {section.goal.mean:.2f}"
         if section.goal.least is not None and item.threads in section.goal.least_threads:
             goal += f", none below {section.goal.least}"

@@ -72,39 +72,37 @@ struct LineSums {
   }
 };
 
-// The same lane by lane, around a number that is near the mean.
+// The same lane by lane, around a number that is near the mean: of what lies around it, its squares, dy, and
+// dy along it.
 template <class T, bool HasDy>
 struct LaneSums {
-  Vec<T> off, squares, dy, along;
+  static constexpr int kCount = HasDy ? 4 : 2;
+  Vec<T> sums[kCount];
 
   // Lanes that are 0 in both add nothing.
-  PROFKIT_INLINE void add(Vec<T> distance, Vec<T> d) {
-    off += distance;
-    squares += distance * distance;
+  PROFKIT_INLINE void add(Vec<T> off, Vec<T> dy) {
+    sums[0] += off;
+    sums[1] += off * off;
     if constexpr (HasDy) {
-      dy += d;
-      along += d * distance;
+      sums[2] += dy;
+      sums[3] += dy * off;
     }
   }
   PROFKIT_INLINE void add(const LaneSums& other) {
-    off += other.off;
-    squares += other.squares;
-    if constexpr (HasDy) {
-      dy += other.dy;
-      along += other.along;
-    }
+#pragma GCC unroll 4
+    for (int k = 0; k < kCount; ++k) sums[k] += other.sums[k];
   }
   PROFKIT_INLINE LineSums of_line(T near, double count) const {
-    const double rest = lanes_sum<T>(off), moved = rest / count, around = lanes_sum<T>(squares);
-    LineSums sums;
-    sums.count = count;
-    sums.mean = static_cast<double>(near) + moved;
-    sums.squares = around > rest * moved ? around - rest * moved : 0;
+    const double rest = lanes_sum<T>(sums[0]), moved = rest / count, around = lanes_sum<T>(sums[1]);
+    LineSums found;
+    found.count = count;
+    found.mean = static_cast<double>(near) + moved;
+    found.squares = around > rest * moved ? around - rest * moved : 0;
     if constexpr (HasDy) {
-      sums.dy = lanes_sum<T>(dy);
-      sums.along = lanes_sum<T>(along) - moved * sums.dy;
+      found.dy = lanes_sum<T>(sums[2]);
+      found.along = lanes_sum<T>(sums[3]) - moved * found.dy;
     }
-    return sums;
+    return found;
   }
 };
 

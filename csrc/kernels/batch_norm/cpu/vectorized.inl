@@ -22,7 +22,7 @@ struct BatchNormVectorized {
   // Rows of a block whose columns are summed up together: it stays in the first or second cache.
   static constexpr int64_t kRowsAtOnce = 32;
   // Of planes, whose lanes are summed up before they are joined in double.
-  static constexpr int64_t kVectorsAtOnce = 64, kChannelsAtOnce = 64;
+  static constexpr int64_t kVectorsAtOnce = 64, kChannelsAtOnce = 512;
 
   // What every element of a channel becomes: forward (x - mean) factor + shift, or of the gradient
   // (dy - shift) factor - (x - mean) slope.
@@ -161,8 +161,8 @@ struct BatchNormVectorized {
     }
   }
 
-  // Planes of a few vectors: several images' are summed up lane by lane, for so many channels as the first
-  // cache has room for.
+  // Planes of a few vectors: several images' are summed up lane by lane, for so many channels that memory
+  // is read in long runs and the lanes stay in the second cache.
   template <bool HasDy>
   static void sum_small_planes(const Params& p, const CpuCall& call, Part own, Part images, Part channels,
                                LineSums* sums) {
@@ -201,10 +201,11 @@ struct BatchNormVectorized {
     T* output = static_cast<T*>(call.output) + planes.begin * pixels;
     const bool is_block = streams && planes.size() * pixels <= most;
     T* to = is_block ? block : output;
-    for (int64_t plane = planes.begin, c = planes.begin % p.channels; plane < planes.end; ++plane) {
-      fill_plane(p, call, plan.results + c, plane * pixels, to, streams && !is_block);
-      to += pixels;
-      if (++c == p.channels) c = 0;
+    // Backward here, too: what is read next is then what was prefetched.
+    for (int64_t i = planes.size() - 1, c = (planes.end - 1) % p.channels; i >= 0; --i) {
+      fill_plane(p, call, plan.results + c, (planes.begin + i) * pixels, to + i * pixels,
+                 streams && !is_block);
+      c = c == 0 ? p.channels - 1 : c - 1;
     }
     if (is_block) stream_block(output, block, planes.size() * pixels);
   }
@@ -241,10 +242,8 @@ struct BatchNormVectorized {
       for (int64_t row = 0; row < rows; ++row) total += get(0, row);
       store(slot(kMean), total / broadcast(static_cast<T>(rows)));
     } else {
-      found[0].off = load(slot(kOff));
-      found[0].squares = load(slot(kSquares));
-      if (HasDy) found[0].dy = load(slot(kDy));
-      if (HasDy) found[0].along = load(slot(kAlong));
+#pragma GCC unroll 4
+      for (int k = 0; k < found[0].kCount; ++k) found[0].sums[k] = load(slot(kOff + k));
     }
     const Vec<T> mean = load(slot(kMean));
     const auto second = [&](int64_t row) PROFKIT_INLINED { return HasDy ? get(1, row) : Vec<T>{}; };
@@ -255,10 +254,8 @@ struct BatchNormVectorized {
     }
     if (row < rows) found[1].add(get(0, row) - mean, second(row));
     found[0].add(found[1]);
-    store(slot(kOff), found[0].off);
-    store(slot(kSquares), found[0].squares);
-    if (HasDy) store(slot(kDy), found[0].dy);
-    if (HasDy) store(slot(kAlong), found[0].along);
+#pragma GCC unroll 4
+    for (int k = 0; k < found[0].kCount; ++k) store(slot(kOff + k), found[0].sums[k]);
   }
 
   template <bool HasDy>
