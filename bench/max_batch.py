@@ -78,6 +78,8 @@ def page(folder: Path) -> str:
     """The page, from the files that there are."""
     kept = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     lines = [page_head("Predicted memory of max-batch", COMMAND, kept[0]["origin"])]
+    commits = sorted({each["origin"]["commit"] for each in kept[1:]} - {kept[0]["origin"]["commit"]})
+    lines += [f"Some rows were measured at commit {', '.join(commits)}.\n"] if commits else []
     lines.append(
         f"Networks in torch on 2 threads, as published, each under a limit of 1 GiB and {PER_MODEL} times what the "
         "formulas say for batch 1. Three smaller batches are measured; the table is about the batch that they predict, "
@@ -95,7 +97,7 @@ def page(folder: Path) -> str:
     losses = [loss for _, loss in rows if loss]
     missing = [name for name in NETWORKS if not any(each["network"] == name for each in kept)]
     lines.append(f"\nOutside of a goal: {'; '.join(losses) or 'none'}.")
-    lines.append(f"Networks without a row: {', '.join(missing) or 'none'}.")
+    lines.append(f"Networks that were not measured: {', '.join(missing) or 'none'}.")
     return "\n".join(lines)
 
 
