@@ -112,10 +112,10 @@ def _row(kept: dict[str, Any]) -> tuple[str, str]:
         reason = ended.get("reason") or kept["reason"]
         row = f"| {name} | {bytes_text(kept['limit_bytes'])} | {small} | {kept['predicted']} | | | | | | {reason} |"
         return row, f"{name}: {ended['status']} at the predicted batch"
-    plain = trials.get(PLAIN)
-    share = ABSENT if plain is None or plain["batch"] != found["batch"] else (
-        f"{plain['resident_bytes'] / found['resident_bytes']:.2f}"
-    )  # fmt: skip
+    share = ABSENT
+    for plain in (each for each in kept["trials"] if each["role"] == PLAIN and each["batch"] == found["batch"]):
+        is_ok = plain["status"] == "ok"
+        share = f"{plain['resident_bytes'] / found['resident_bytes']:.2f}" if is_ok else "above the limit"
     row = (
         f"| {name} | {bytes_text(kept['limit_bytes'])} | {small} | {found['batch']:,} "
         f"| {bytes_text(found['allocator_bytes'])} | {found['allocator_error']:+.1%} "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 
 from profkit.commands.arguments import given_fields
 from profkit.errors import SpecError, UsageError, unknown
@@ -26,9 +27,9 @@ def split_name(words: Sequence[str]) -> tuple[str | None, list[str]]:
     return (None, list(words)) if place is None else (words[place], [*words[:place], *words[place + 1 :]])
 
 
-def given_values(kind: type[Fields], arguments: argparse.Namespace) -> dict[str, str]:
+def given_values(kind: type[Fields], arguments: argparse.Namespace) -> dict[str, Any]:
     """The fields of a network or Training that were typed."""
-    given = given_fields(kind, arguments)
+    given: dict[str, Any] = {**given_fields(kind, arguments)}
     lists = [item.name for item in fields(kind) if item.metadata["kind"] is COUNTS]
     for name, word in given.items():
         if "," in str(word) and name not in lists:

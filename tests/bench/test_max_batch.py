@@ -12,7 +12,12 @@ ORIGIN = {"date": "2026-01-02", "commit": "1234567", "machine": "a machine"}
 
 
 def kept(folder: Path, name: str, commit: str = "1234567", **predicted: Any) -> None:
-    trial = {"batch": 60, "allocator_bytes": 1 << 20, "growth_bytes": 2 << 20, "resident_bytes": 1 << 30}
+    trial: dict[str, Any] = {
+        "batch": 60,
+        "allocator_bytes": 1 << 20,
+        "growth_bytes": 2 << 20,
+        "resident_bytes": 1 << 30,
+    }
     trial |= {"role": "predicted", "status": "ok", "allocator_error": 0.01, "growth_error": -0.02} | predicted
     small = [{"batch": batch, "role": "small", "status": "ok"} for batch in (1, 2, 20)]
     plain = {"batch": 60, "role": "plain", "status": "ok", "resident_bytes": 3 << 29}
