@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 from profkit.measurement.workers import memory
 from profkit.ops.networks import NETWORKS, Cifar10
+from tests.support.processes import answer_of
 
 
 @pytest.mark.parametrize("name", sorted(NETWORKS))
@@ -31,3 +34,19 @@ def test_weights_have_their_shapes_and_variances_are_positive() -> None:
 def test_resident_memory_and_its_peak_are_read() -> None:
     assert 0 < memory.resident_bytes("VmRSS") <= memory.resident_bytes("VmHWM")
     assert memory.resident_bytes("VmNonsense") == 0
+
+
+def test_the_kernel_refuses_data_beyond_the_limit() -> None:
+    code = """
+from profkit.measurement.workers.memory import limit_data
+import json
+limit_data(64 << 20)
+held = bytearray(16 << 20)
+try:
+    bytearray(128 << 20)
+    print(json.dumps("given"))
+except MemoryError:
+    print(json.dumps("refused"))
+"""
+
+    assert answer_of([sys.executable, "-c", code]) == "refused"
