@@ -65,7 +65,7 @@ def test_the_list_names_the_studies_with_their_titles(typed: Typed) -> None:
 
 
 def test_the_plan_is_shown_with_its_cells_and_times_and_nothing_is_made(tmp_path: Path, typed: Typed) -> None:
-    printed = typed.shows("study", "--show", "cifar10-operators", "--quick", "--only", "torch,base")
+    printed = typed.shows("study", "--dry-run", "cifar10-operators", "--quick", "--only", "torch,base")
 
     assert "base: torch, repetition 1" in printed and "base: learning with torch" in printed
     assert "tensorflow" not in printed and "stride" not in printed
@@ -105,7 +105,7 @@ def test_a_users_own_study_runs_and_leaves_everything_in_one_folder(typed: Typed
     for name in ("report.md", "report.html", "summary.json", "environment.json", "plot.svg", "cells.csv"):
         assert Path("here", name).stat().st_size > 100
     assert Path("copy.json").read_text() == Path("here", "summary.json").read_text()
-    learned = json.loads(Path("copy.json").read_text())["variants"][0]["learned"]
+    learned = json.loads(Path("copy.json").read_text())["sweeps"][0]["variants"][0]["learned"]
     assert learned["steps"] == 2 and 0 <= learned["precision_percent"] <= 100
     assert "synthetic" in learned["data"]
 
@@ -123,7 +123,7 @@ def test_data_files_are_used_and_named_in_every_output(typed: Typed) -> None:
     label = "CIFAR-10, binary version, not the published files, mean 0 and deviation 1 per image"
     assert f"images: {label}" in out
     content = json.loads(Path("results", "summary.json").read_text())
-    assert content["data"] == label and content["variants"][0]["learned"]["tested"] == 8
+    assert content["data"] == label and content["sweeps"][0]["variants"][0]["learned"]["tested"] == 8
     for name in ("report.md", "report.html", "plot.svg"):
         assert label in Path("results", name).read_text()
 
@@ -157,7 +157,7 @@ def test_ctrl_c_leaves_a_report_of_what_is_finished_and_says_how_to_continue() -
     assert run.returncode == 130
     assert "the same command continues" in errors
     assert "base" in out and Path("study-tiny", "report.md").exists()
-    assert set(statuses().values()) <= {"ok", "interrupted"}
+    assert set(statuses().values()) <= {"ok", "stopped"}
     assert "Traceback" not in errors
 
 
