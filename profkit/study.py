@@ -123,7 +123,8 @@ class _Session:
         check_targets([self._options.json], sources=[self._name])
         study = self._conditions.study
         if not self._options.report:
-            self._conditions.data_for(study.variants[0].network)  # a damaged file shows now, not in every cell
+            for sweep in study.sweeps:  # a damaged file shows now, not in every cell
+                self._conditions.data_for(sweep.variants[0].network)
         with open_folder(self._output, study.name, self._conditions.identity()) as folder:
             report = None if self._options.report else self._run_cells(folder)
             measured = self._write(folder)

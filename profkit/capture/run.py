@@ -310,6 +310,7 @@ def joined_runs(runs: Sequence[Run]) -> Run:
             name: [each for run in runs for each in run.recorded_step_ns.get(name, ())] for name in passes
         },
         processes=[process for run in runs for process in run.processes],
+        workers=[worker for run in runs for worker in run.workers],
         captures=tuple(capture for run in runs for capture in run.captures),
     )
 

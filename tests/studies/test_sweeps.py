@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from profkit.errors import UsageError
@@ -9,7 +12,8 @@ from profkit.ops.networks import LeNet, Mlp
 from profkit.studies.conditions import StudyConditions
 from profkit.studies.declaration import SPEED_UP, Epoch, PublishedValue, Setting, Study
 from profkit.studies.plan import plan_cells
-from profkit.studies.reading import read_study
+from profkit.studies.reading import load_study, read_study
+from tests.studies.test_reading import VALUES
 
 SWEEP = """
 title = "Threads"
@@ -174,3 +178,58 @@ def test_mistakes_in_published_tables_are_found(old: str, new: str, expected: st
 
     with pytest.raises(UsageError, match=expected):
         read(SWEEP + TABLE.replace(old, new))
+
+
+def test_the_declaration_in_the_documents_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+
+    study = read("\n".join(blocks))
+
+    assert len(blocks) == 2 and len(study.variants) == 12
+    assert study.published is not None and (len(study.published.values), len(study.published.ratios)) == (2, 1)
+
+
+def test_the_study_of_threads_and_devices_has_its_published_speed_ups() -> None:
+    study = load_study("threads-and-devices")
+
+    published = study.published
+    assert published is not None
+    assert len(published.values) == 8 * 4 + 8 * 5
+    highest = max(published.values, key=lambda value: value.value)
+    assert (highest.value, highest.point["framework"], highest.point["hidden"]) == (2045.85, "theano", 16)
+    mlp, lenet = study.sweeps
+    counts = {variant.name: variant.network.parameter_count() for variant in (*mlp.variants, *lenet.variants)}
+    assert counts["mlp: hidden 8, neurons 25, threads 1"] == 4_957
+    assert counts["mlp: hidden 16, neurons 200, threads 1"] == 606_207
+    assert counts["lenet: convolutions 1, maps 8, threads 2"] == 577_438
+    skipped = [cell for cell in plan_cells(study) if cell.skipped]
+    assert len(skipped) == 4 * 4 * 2
+
+
+RATIO = """
+[[published.ratios]]
+where = "section 1"
+sweep = "mlp"
+quantity = "epoch_s"
+value = 2
+point = { framework = "keras", hidden = 2 }
+against = { framework = "torch", hidden = 2 }
+"""
+FIELD = re.compile(r"(?<=[ {\n])(?=\w+ = (\[.*?\](?=[ ,\n])|\{.*?\}(?=[ ,\n\]])|\"[^\"]*\"|[\w.]+))")
+"""Fields inside others too."""
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_a_wrong_value_anywhere_in_a_sweep_is_refused_or_does_no_harm(value: str) -> None:
+    text = SWEEP + TABLE + RATIO
+    fields = list(FIELD.finditer(text))
+
+    assert len(fields) > 30
+    for found in fields:
+        try:
+            study = read(text[: found.start(1)] + value + text[found.end(1) :])
+        except UsageError as error:
+            assert str(error).startswith("small.toml") and len(str(error)) < 900
+        else:
+            assert len(plan_cells(study)) > 0

@@ -82,6 +82,7 @@ class WorkerProcess:
         self._scratch = contextlib.ExitStack()
         scratch = self._scratch.enter_context(scratch_folder())
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
+        self._printed = ""
         self._number, self._asked_for = 0, ""
         self._received = b""
         self.key = b""
@@ -288,6 +289,7 @@ class WorkerProcess:
     def kill(self) -> None:
         """End the worker and everything that it started; safe to call again."""
         self._end()
+        self._printed = self.output()
         for stream in (self._requests, self._errors):
             with contextlib.suppress(OSError):
                 stream.close()
@@ -315,7 +317,9 @@ class WorkerProcess:
         return [str(word) for word in self.process.args]  # type: ignore[union-attr]
 
     def output(self, most: int = LONGEST_OUTPUT) -> str:
-        """The end of what the worker printed, to both streams."""
+        """The end of what the worker printed, to both streams; also after its end."""
+        if self._errors.closed:
+            return self._printed
         size = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, size - most))
         return self._errors.read().decode(errors="replace")

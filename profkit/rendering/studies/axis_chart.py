@@ -93,6 +93,8 @@ def _panel(summary: Summary) -> AxisPanel:
         x = [float(point.at[style.x]) for point in ordered]
         y = [value for point in ordered if (value := _value(summary, point, style.y)) is not None]
         lines.append(AxisLine(_name(place, summary), x, y, *_drawn(place, summary, style)))
+    order = [runner.key for runner in summary.study.runners]
+    lines.sort(key=lambda line: order.index(line.name.partition(", ")[0]))
     lines += _published_lines(summary, style)
     network = type(sweep.variants[0].network).name
     return AxisPanel(visible(sweep.name or network), style.x.replace("_", " "), TITLES[style.y], lines, style.is_log)

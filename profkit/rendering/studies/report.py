@@ -17,7 +17,7 @@ from profkit.rendering.studies.grids import (
     summary_grid,
     time_ratio_grid,
 )
-from profkit.rendering.studies.sweeps import sweep_blocks
+from profkit.rendering.studies.sweeps import sweep_blocks, times_grid
 from profkit.rendering.tables.document import Block, Bullets, Document, Heading, Paragraph, Picture
 from profkit.rendering.tables.table import Item, Items
 from profkit.studies.declaration import Study
@@ -52,8 +52,10 @@ def build_report(summary: Summary, picture: Picture | Paragraph | None = None) -
         blocks += sweep_blocks(summary)
     else:
         blocks += [Heading(2, "Time, memory and precision"), summary_grid(summary), Paragraph(_summary_note(summary))]
-    blocks += _operators(summary) + _optimise(summary) + _variants(summary) + _published(summary) + _trust(summary)
-    return Document(*blocks, *_missing(summary))
+    blocks += _operators(summary) + _optimise(summary)
+    if not summary.study.sweep.axes:
+        blocks += _variants(summary) + _published(summary)
+    return Document(*blocks, *_trust(summary), *_missing(summary))
 
 
 def build_reports(summaries: Sequence[Summary], pictures: Sequence[Picture | Paragraph] = ()) -> Document:
@@ -76,7 +78,8 @@ def build_summary(summary: Summary) -> Document:
     """What fits a terminal: what was measured, what was not and why, and what follows."""
     facts = [f"images: {summary.data}"] if summary.data else []
     title = ": ".join(filter(None, (summary.study.title, summary.study.sweep.name)))
-    blocks: list[Block] = [replace(summary_grid(summary, is_short=True), title=title, facts=facts)]
+    table = times_grid(summary) if summary.study.sweep.axes else summary_grid(summary, is_short=True)
+    blocks: list[Block] = [replace(table, title=title, facts=facts)]
     if absent := missing_grid(summary):
         rows = [line.texts for line in absent.lines]
         items = [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from profkit.rendering.quantities import ABSENT, percent_text, plural, ratio_text, time_text
 from profkit.rendering.studies.grids import grid, megabytes, ratio_range_text
 from profkit.rendering.tables.document import Block, Bullets, Heading, Paragraph
+from profkit.rendering.tables.table import Table
 from profkit.studies.analyses.agreement import NOT_HERE, Agreement, agreements
 from profkit.studies.analyses.anomalies import NOT_MONOTONIC, Anomaly, anomalies
 from profkit.studies.analyses.contradictions import contradictions
@@ -19,9 +21,9 @@ from profkit.studies.analyses.points import Point, Ratio, groups_of, number_axes
 from profkit.studies.analyses.recommendations import TIE, recommendations
 from profkit.studies.analyses.saturation import BATCH, SATURATED, saturations
 from profkit.studies.analyses.scaling import laws
-from profkit.studies.analyses.speedups import THREADS, speed_ups
+from profkit.studies.analyses.speedups import FASTER, NOT_RESOLVED, SLOWER, THREADS, SpeedUp, speed_ups
 from profkit.studies.analyses.switches import switches
-from profkit.studies.declaration import Epoch, Variant
+from profkit.studies.declaration import Epoch, PublishedRatio, PublishedValue, Variant
 from profkit.studies.summary import RepetitionRange, Summary
 from profkit.studies.sweeps import point_name, value_word
 
@@ -37,21 +39,18 @@ def sweep_blocks(summary: Summary) -> list[Block]:
     points = points_of(summary)
     if not sweep.axes or not points:
         return []
-    published = summary.study.published
     blocks: list[Block] = [Heading(2, "Times"), times_grid(summary), Paragraph(_times_note(sweep.epoch))]
     blocks += _threads(points) + _pairs(points) + _recommended(points) + _batches(points)
     blocks += _growth(points) + _exceptions(points)
-    if published is not None:
-        ratios = [each for each in published.ratios if each.sweep == sweep.name]
-        values = [each for each in published.values if each.sweep == sweep.name]
-        blocks += _agreement(agreements(points, ratios, values))
-        if found := contradictions(values, ratios):
-            lines = [f"{' and '.join(dict.fromkeys(each.where))}, {_at(each.point)}: {each.why}" for each in found]
-            blocks += [Heading(2, "Where the publication contradicts itself"), Bullets(lines)]
+    blocks += _agreement(summary, _published_agreements(summary, points))
+    ratios, values = _published_of(summary)
+    if found := contradictions(values, ratios):
+        lines = [f"{' and '.join(dict.fromkeys(each.where))}, {_at(each.point)}: {each.why}" for each in found]
+        blocks += [Heading(2, "Where the publication contradicts itself"), Bullets(lines)]
     return blocks
 
 
-def times_grid(summary: Summary) -> Block:
+def times_grid(summary: Summary) -> Table:
     """One line per point and framework."""
     sweep = summary.study.sweep
     axes = list(sweep.axes)
@@ -98,12 +97,54 @@ def _threads(points: Sequence[Point]) -> list[Block]:
             rows.append([_at(place), group[0].framework, *cells])
     headings = ["point", "framework"]
     headings += [text for count in counts for text in (f"{count} threads", "efficiency")]
-    slower = [each for each in found if each.verdict == "slower"]
-    blocks: list[Block] = [Heading(2, "Speed-up against one thread"), grid(headings, rows, texts=2)]
-    if slower:
-        shown = [f"{each.framework}, {_at(each.at)}: {each.threads} threads are slower than one" for each in slower]
-        blocks.append(Bullets(_some(shown)))
-    return blocks
+    table = grid(headings, rows, texts=2)
+    return [Heading(2, "Speed-up against one thread"), table, Bullets(_thread_sentences(found))]
+
+
+def _thread_sentences(found: Sequence[SpeedUp]) -> list[str]:
+    """Per framework and number of threads: at how many points they help or harm, and by how much."""
+    sentences = []
+    for framework, threads in dict.fromkeys((each.framework, each.threads) for each in found):
+        mine = [each for each in found if (each.framework, each.threads) == (framework, threads)]
+        counts = Counter(each.verdict for each in mine)
+        best = max(mine, key=lambda each: each.ratio.median)
+        sentences.append(
+            f"{framework}, {threads} threads against one: faster at {counts[FASTER]} of {plural(len(mine), 'point')}, "
+            f"slower at {counts[SLOWER]}, not resolved at {counts[NOT_RESOLVED]}; best speed-up "
+            f"{ratio_text(best.ratio.median)}, efficiency {percent_text(100 * best.efficiency)}{_comma(best.at)}"
+        )
+    return sentences
+
+
+def sweep_answers(summary: Summary) -> list[str]:
+    """A sweep in short: which framework is fastest where, what threads give, how published ratios fare."""
+    points = points_of(summary)
+    found = recommendations(points)
+    sentences = []
+    if found:
+        counts = Counter(each.fastest for each in found)
+        parts = [f"{name} at {count}" for name, count in counts.most_common()]
+        ties = sum(bool(each.ties) for each in found)
+        text = f"Fastest of {plural(len(found), 'point')}: {', '.join(parts)}"
+        sentences.append(f"{text}; at {ties} another one is within {100 * (TIE - 1):.0f} %.")
+    sentences += [f"{text}." for text in _thread_sentences(speed_ups(points))]
+    if judged := _published_agreements(summary, points):
+        counts = Counter(each.verdict for each in judged)
+        sentences.append(f"Published ratios: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}.")
+    return sentences
+
+
+def _published_agreements(summary: Summary, points: Sequence[Point]) -> list[Agreement]:
+    return agreements(points, *_published_of(summary))
+
+
+def _published_of(summary: Summary) -> tuple[list[PublishedRatio], list[PublishedValue]]:
+    """What was published about this sweep."""
+    published, name = summary.study.published, summary.study.sweep.name
+    if published is None:
+        return [], []
+    ratios = [each for each in published.ratios if each.sweep == name]
+    return ratios, [each for each in published.values if each.sweep == name]
 
 
 def _speed_texts(each: Any) -> list[str]:
@@ -237,8 +278,9 @@ def _anomaly_text(each: Anomaly) -> str:
     return f"{place}: {ratio_text(each.factor)} of the time that its neighbours say"
 
 
-def _agreement(found: Sequence[Agreement]) -> list[Block]:
-    if not found:
+def _agreement(summary: Summary, found: Sequence[Agreement]) -> list[Block]:
+    published = summary.study.published
+    if not found or published is None:
         return []
     rows = [
         [
@@ -259,7 +301,8 @@ def _agreement(found: Sequence[Agreement]) -> list[Block]:
         if each.verdict == NOT_HERE:
             missing[each.where] = missing.get(each.where, 0) + 1
     headings = ["where", "quantity", "point", "against", "published", "here", "verdict", "why"]
-    blocks: list[Block] = [Heading(2, "Beside the published ratios")]
+    source = f"Source: {published.source}. {' '.join(published.notes)}".strip()
+    blocks: list[Block] = [Heading(2, "Beside the published ratios"), Paragraph(source)]
     blocks += [grid(headings, rows, texts=4)] if rows else []
     lines = [
         f"{name}: {plural(count, 'ratio')} of points that were not measured here" for name, count in missing.items()
@@ -283,9 +326,7 @@ def sweep_findings(summary: Summary) -> dict[str, list[Any]]:
         return {}
     axes = number_axes(points)
     working = [axis for axis in axes if axis not in _PARALLEL]
-    published = summary.study.published
-    ratios = [each for each in published.ratios if each.sweep == sweep.name] if published else []
-    values = [each for each in published.values if each.sweep == sweep.name] if published else []
+    ratios, values = _published_of(summary)
 
     def along(analysis: Callable[[Sequence[Point], str], Iterable[Any]], names: Sequence[str]) -> list[Any]:
         return [each for axis in names for each in analysis(points, axis)]

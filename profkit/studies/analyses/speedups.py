@@ -9,6 +9,7 @@ from typing import Any
 from profkit.studies.analyses.points import Point, Ratio, groups_of, ratio_of
 
 THREADS = "threads"
+FASTER, SLOWER, NOT_RESOLVED = "faster", "slower", "not resolved"
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class SpeedUp:
     def verdict(self) -> str:
         """What all repetitions say: faster, slower, or neither."""
         if self.ratio.low > 1:
-            return "faster"
-        return "slower" if self.ratio.high < 1 else "not resolved"
+            return FASTER
+        return SLOWER if self.ratio.high < 1 else NOT_RESOLVED
 
 
 def speed_ups(points: Sequence[Point]) -> list[SpeedUp]:
