@@ -165,10 +165,10 @@ class PublishedValue:
     """As far as its table says how far it repeats."""
 
 
-STEP_MS, EPOCH_S, IMAGES_PER_S = "step_ms", "epoch_s", "images_per_s"
+STEP_MS, EPOCH_S, TOTAL_S, IMAGES_PER_S = "step_ms", "epoch_s", "total_s", "images_per_s"
 PEAK_MB, SPEED_UP, ERROR_PERCENT = "peak_mb", "speed_up", "error_percent"
-QUANTITIES = (STEP_MS, EPOCH_S, IMAGES_PER_S, PEAK_MB, SPEED_UP, ERROR_PERCENT)
-PLOTTED = (STEP_MS, EPOCH_S, IMAGES_PER_S, PEAK_MB, SPEED_UP)
+QUANTITIES = (STEP_MS, EPOCH_S, TOTAL_S, IMAGES_PER_S, PEAK_MB, SPEED_UP, ERROR_PERCENT)
+PLOTTED = (STEP_MS, EPOCH_S, TOTAL_S, IMAGES_PER_S, PEAK_MB, SPEED_UP)
 
 
 @dataclass(frozen=True)
@@ -200,6 +200,8 @@ class Published:
     values: Sequence[PublishedValue] = ()
     """What its tables say of points of a sweep."""
     ratios: Sequence[PublishedRatio] = ()
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Of published frameworks: which of the study's takes the place of one that is not run."""
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,12 @@ from profkit.studies.declaration import (
 )
 from profkit.studies.sections import TomlSection, quoted_value
 
-_PUBLISHED = ("source", "notes", "recording_ratio", "figures", "shares_percent", "tables", "ratios")
+_PUBLISHED = ("source", "notes", "recording_ratio", "figures", "shares_percent", "tables", "ratios", "places")
 _TABLE = ("sweep", "quantity", "fixed", "columns", "rows")
 _RATIO = ("where", "sweep", "quantity", "point", "against", "value", "low", "high")
 
 
-def read_published(top: TomlSection, sweeps: Sequence[Sweep]) -> Published | None:
+def read_published(top: TomlSection, sweeps: Sequence[Sweep], frameworks: Sequence[str]) -> Published | None:
     if not top.has("published"):
         return None
     section = top.section("published")
@@ -44,7 +44,16 @@ def read_published(top: TomlSection, sweeps: Sequence[Sweep]) -> Published | Non
         recording_ratio=section.number("recording_ratio") if section.has("recording_ratio") else None,
         values=[value for name in tables.values for value in _table(name, tables.section(name), sweeps)],
         ratios=[_ratio(part, sweeps) for part in _parts(section, "ratios")],
+        places=_places(section.section("places"), frameworks),
     )
+
+
+def _places(section: TomlSection, frameworks: Sequence[str]) -> dict[str, str]:
+    places = {name: section.text(name) for name in section.values}
+    for name, word in places.items():
+        if word not in frameworks:
+            raise section.error(name, unknown("framework of the study", word, frameworks))
+    return places
 
 
 def _figures(section: TomlSection) -> Figures:

@@ -59,7 +59,7 @@ def read_study(text: str, name: str, label: str, quick: bool = False) -> Study:
     top = TomlSection(source, source.tables())
     top.allow(_TOP)
     study = _StudyReader(top).study(name)
-    study = replace(study, published=read_published(top, study.sweeps))
+    study = replace(study, published=read_published(top, study.sweeps, [runner.key for runner in study.runners]))
     if not top.has("quick"):
         if quick:
             raise UsageError(f"{label} has no [quick] table: it cannot be run with --quick")

@@ -230,6 +230,7 @@ def test_a_wrong_value_anywhere_in_a_sweep_is_refused_or_does_no_harm(value: str
         try:
             study = read(text[: found.start(1)] + value + text[found.end(1) :])
         except UsageError as error:
-            assert str(error).startswith("small.toml") and len(str(error)) < 900
+            sentence = str(error)
+            assert sentence.startswith("small.toml") and len(sentence) < 900
         else:
             assert len(plan_cells(study)) > 0

@@ -19,6 +19,7 @@ from profkit.studies.declaration import (
     PEAK_MB,
     SPEED_UP,
     STEP_MS,
+    TOTAL_S,
     PlotStyle,
     PublishedValue,
 )
@@ -30,6 +31,7 @@ MARKERS = ("o", "s", "^", "v", "P", "X", "*", "h")
 TITLES = {
     STEP_MS: "time of a step, ms",
     EPOCH_S: "time of an epoch (steps x step), s",
+    TOTAL_S: "time of all epochs (steps x step), s",
     IMAGES_PER_S: "images per second",
     PEAK_MB: "most bytes live at once, MB",
     SPEED_UP: "speed-up against one thread",
@@ -118,7 +120,7 @@ def _value(summary: Summary, point: Point, quantity: str) -> float | None:
     found_epoch = epoch_of(sweep.epoch, variant, point.step_ns) if sweep.epoch else None
     if found_epoch is None:
         return None
-    return found_epoch.epoch_s if quantity == EPOCH_S else found_epoch.images_per_s
+    return {EPOCH_S: found_epoch.epoch_s, TOTAL_S: found_epoch.seconds}.get(quantity, found_epoch.images_per_s)
 
 
 def _name(place: Mapping[str, Any], summary: Summary) -> str:
@@ -158,8 +160,10 @@ def _published_lines(summary: Summary, style: PlotStyle) -> list[AxisLine]:
         place = {name: value_word(value) for name, value in group[0].point.items() if name != style.x}
         text = ", ".join(f"{name} {value}" if name != FRAMEWORK else value for name, value in place.items())
         x, y = [float(value.point[style.x]) for value in ordered], [value.value for value in ordered]
-        colour, drawn, marker = _drawn(group[0].point, summary, style)
-        known = group[0].point.get(FRAMEWORK) in [runner.key for runner in summary.study.runners]
+        framework = str(group[0].point.get(FRAMEWORK, ""))
+        framework = published.places.get(framework, framework) if published else framework
+        colour, drawn, marker = _drawn({**group[0].point, FRAMEWORK: framework}, summary, style)
+        known = framework in [runner.key for runner in summary.study.runners]
         colour = colour if known else PUBLISHED_COLOUR
         lines.append(AxisLine(f"published: {text}", x, y, colour, drawn, marker, True))
     return lines

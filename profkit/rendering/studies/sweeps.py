@@ -29,7 +29,7 @@ from profkit.studies.sweeps import point_name, value_word
 
 _PARALLEL = (THREADS, "device", "data_fraction", "dtype")
 """Axes along which the arithmetic of a step does not grow."""
-WIDTHS, DEPTHS = ("neurons", "maps", "filters", "cells"), ("hidden", "convolutions", "repeats", "layers")
+WIDTHS, DEPTHS = ("neurons", "maps", "filters", "cells"), ("hidden", "convolutions", "depth")
 """Parameters of networks by what they change."""
 
 
@@ -135,7 +135,8 @@ def sweep_answers(summary: Summary) -> list[str]:
 
 
 def _published_agreements(summary: Summary, points: Sequence[Point]) -> list[Agreement]:
-    return agreements(points, *_published_of(summary))
+    published = summary.study.published
+    return agreements(points, *_published_of(summary), published.places if published else {})
 
 
 def _published_of(summary: Summary) -> tuple[list[PublishedRatio], list[PublishedValue]]:
@@ -302,6 +303,9 @@ def _agreement(summary: Summary, found: Sequence[Agreement]) -> list[Block]:
             missing[each.where] = missing.get(each.where, 0) + 1
     headings = ["where", "quantity", "point", "against", "published", "here", "verdict", "why"]
     source = f"Source: {published.source}. {' '.join(published.notes)}".strip()
+    if published.places:
+        taken = ", ".join(f"{here} in the place of {there}" for there, here in published.places.items())
+        source += f" Not run as published: {taken}."
     blocks: list[Block] = [Heading(2, "Beside the published ratios"), Paragraph(source)]
     blocks += [grid(headings, rows, texts=4)] if rows else []
     lines = [
@@ -347,7 +351,7 @@ def sweep_findings(summary: Summary) -> dict[str, list[Any]]:
             if width in axes and depth in axes
             for each in inversions(points, width, depth)
         ],
-        "agreements": agreements(points, ratios, values),
+        "agreements": _published_agreements(summary, points),
         "contradictions": contradictions(values, ratios),
     }
 

@@ -14,6 +14,7 @@ from profkit.studies.declaration import (
     PEAK_MB,
     SPEED_UP,
     STEP_MS,
+    TOTAL_S,
     PublishedRatio,
     PublishedValue,
 )
@@ -39,19 +40,25 @@ class Agreement:
 
 
 def agreements(
-    points: Sequence[Point], ratios: Sequence[PublishedRatio], values: Sequence[PublishedValue]
+    points: Sequence[Point],
+    ratios: Sequence[PublishedRatio],
+    values: Sequence[PublishedValue],
+    places: Mapping[str, str] | None = None,
 ) -> list[Agreement]:
-    """Of every published ratio, and of every pair of frameworks that a published table of times or sizes has."""
+    """Of every published ratio, and of every pair of frameworks that a published table of times or sizes has.
+
+    `places`: which framework was measured in the place of a published one.
+    """
     every = [*ratios, *_speed_up_ratios(values), *_framework_ratios(values)]
-    return [_judged(points, each) for each in every]
+    return [_judged(points, each, places or {}) for each in every]
 
 
-def _judged(points: Sequence[Point], published: PublishedRatio) -> Agreement:
+def _judged(points: Sequence[Point], published: PublishedRatio, places: Mapping[str, str]) -> Agreement:
     def answer(ours: Ratio | None, verdict: str, why: str) -> Agreement:
         about = published.where, published.quantity, published.point, published.against
         return Agreement(*about, published.low, published.high, ours, verdict, why)
 
-    found = [_at(points, place) for place in (published.point, published.against)]
+    found = [_at(points, place, places) for place in (published.point, published.against)]
     missing = [place for place, point in zip((published.point, published.against), found) if point is None]
     one, other = found
     if one is None or other is None:
@@ -77,18 +84,20 @@ def _ours(one: Point, other: Point, quantity: str) -> Ratio | None:
             return None
         ratio = one.peak_bytes / other.peak_bytes
         return Ratio(ratio, ratio, ratio)
-    if quantity in (STEP_MS, EPOCH_S):
+    if quantity in (STEP_MS, EPOCH_S, TOTAL_S):
         return ratio_of(one, other)
     return ratio_of(other, one) if quantity in (SPEED_UP, IMAGES_PER_S) else None
 
 
-def _at(points: Sequence[Point], place: Mapping[str, Any]) -> Point | None:
+def _at(points: Sequence[Point], place: Mapping[str, Any], places: Mapping[str, str]) -> Point | None:
     """The point there; where several axes are not named the place is not one point."""
     wanted = {name: value for name, value in place.items() if name != FRAMEWORK}
+    named = place.get(FRAMEWORK)
+    framework = places.get(named, named) if named is not None else None
     found = [
         point
         for point in points
-        if point.framework == place.get(FRAMEWORK, point.framework)
+        if framework in (None, point.framework)
         and all(point.at.get(name, _NEUTRAL.get(name)) == value for name, value in wanted.items())
     ]
     return found[0] if len(found) == 1 else None
@@ -108,7 +117,7 @@ def _speed_up_ratios(values: Sequence[PublishedValue]) -> list[PublishedRatio]:
 
 def _framework_ratios(values: Sequence[PublishedValue]) -> list[PublishedRatio]:
     """Of the same table and quantity, at the same point, of any two frameworks."""
-    usable = [value for value in values if value.quantity in (STEP_MS, EPOCH_S, IMAGES_PER_S, PEAK_MB)]
+    usable = [value for value in values if value.quantity in (STEP_MS, EPOCH_S, TOTAL_S, IMAGES_PER_S, PEAK_MB)]
     found = []
     for number, one in enumerate(usable):
         for other in usable[number + 1 :]:
