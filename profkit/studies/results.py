@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from profkit.studies.declaration import Study
 from profkit.studies.folder import ResultsFolder
 from profkit.studies.numbers import CellNumbers, cell_numbers
 from profkit.studies.plan import BASELINE, LEARN, MEASURE, StudyCell
-from profkit.studies.statuses import DIVERGED, FAILED, OK, SKIPPED
+from profkit.studies.statuses import DIVERGED, FAILED, OK, SKIPPED, SWAPPED
 from profkit.studies.summary import Failure, Summary, TrainingResult, summarise
 
 
@@ -67,9 +68,20 @@ def read_results(cells: Sequence[StudyCell], folder: ResultsFolder) -> Results:
                 numbers.append(cell_numbers(name, framework, cell.repetition, capture, baselines.get(name, ())))
             except ProfkitError as error:
                 status, reason = FAILED, str(error)
+        if status == SWAPPED:
+            reason += _step_words(cell, folder)
         if status != OK:
             failures.append(Failure(name, cell.kind, framework, cell.repetition, status, reason))
     return Results(numbers, failures, learned, folder.environments())
+
+
+def _step_words(cell: StudyCell, folder: ResultsFolder) -> str:
+    """The step of a cell whose numbers are in no table."""
+    try:
+        steps = folder.capture(cell).step_ns
+    except ProfkitError:
+        return ""
+    return f"; a step took {statistics.median(steps) / 1e6:.3g} ms" if steps else ""
 
 
 def _learned(cell: StudyCell, folder: ResultsFolder, status: str, reason: str) -> TrainingResult:

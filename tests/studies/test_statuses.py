@@ -131,6 +131,8 @@ def test_a_cell_keeps_its_command_line_and_output_and_one_that_swapped_has_no_ra
     assert summary.row("base", "numpy") is not None
     assert summary.row("stride 2", "numpy") is None
     assert {failure.status for failure in summary.failures} == {"swapped"}
+    words = "1.0 MiB of its memory were in swap during the steps; a step took 0.0007 ms"
+    assert {failure.reason for failure in summary.failures} == {words}
 
 
 def test_faults_and_swap_are_read_from_the_system(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from profkit.rendering.studies.chart import COLOURS, PUBLISHED_COLOUR, SVG_SETTINGS
@@ -26,6 +26,8 @@ from profkit.studies.declaration import (
 from profkit.studies.summary import Summary
 from profkit.studies.sweeps import point_name, value_word
 
+KEY_COLOUR = "#444444"
+"""Of a key that stands for a line or a marker in every colour."""
 STYLES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "v", "P", "X", "*", "h")
 TITLES = {
@@ -52,11 +54,23 @@ class AxisLine:
 
 
 @dataclass(frozen=True)
+class AxisKey:
+    """A line of the legend."""
+
+    name: str
+    colour: str = KEY_COLOUR
+    style: str = ""
+    marker: str = ""
+    is_published: bool = False
+
+
+@dataclass(frozen=True)
 class AxisPanel:
     title: str
     x_title: str
     y_title: str
     lines: Sequence[AxisLine]
+    keys: Sequence[AxisKey]
     is_log: bool
 
 
@@ -99,7 +113,29 @@ def _panel(summary: Summary) -> AxisPanel:
     lines.sort(key=lambda line: order.index(line.name.partition(", ")[0]))
     lines += _published_lines(summary, style)
     network = type(sweep.variants[0].network).name
-    return AxisPanel(visible(sweep.name or network), style.x.replace("_", " "), TITLES[style.y], lines, style.is_log)
+    title, keys = visible(sweep.name or network), _keys(summary, style, lines)
+    return AxisPanel(title, style.x.replace("_", " "), TITLES[style.y], lines, keys, style.is_log)
+
+
+def _keys(summary: Summary, style: PlotStyle, lines: Sequence[AxisLine]) -> list[AxisKey]:
+    """What colours, lines and markers stand for; each line by its name where these do not tell all of them apart."""
+    axes = {FRAMEWORK: [runner.key for runner in summary.study.runners], **summary.study.sweep.axes}
+    varying = {name for name, values in axes.items() if name != style.x and len(values) > 1}
+    kept = [line for line in lines if line.is_published or varying - {style.colour, style.line, style.marker}]
+    keys = [AxisKey(line.name, line.colour, line.style, line.marker, line.is_published) for line in kept]
+    if len(kept) == len(lines) and not all(line.is_published for line in lines):
+        return keys
+    signs = []
+    for axis, field, drawn in (
+        (style.colour, "colour", COLOURS),
+        (style.line, "style", STYLES),
+        (style.marker, "marker", MARKERS),
+    ):
+        for place, value in enumerate(axes.get(axis, ()) if axis in varying or axis == FRAMEWORK else ()):
+            name = str(value) if axis == FRAMEWORK else point_name({axis: value})
+            key = AxisKey(name, style="-") if field == "colour" else AxisKey(name)
+            signs.append(replace(key, **{field: drawn[place % len(drawn)]}))  # type: ignore[arg-type]
+    return [*signs, *keys]
 
 
 def _value(summary: Summary, point: Point, quantity: str) -> float | None:
@@ -182,30 +218,37 @@ def render_axis_chart(chart: AxisChart, file_format: str) -> bytes:
 def _figure(chart: AxisChart) -> Any:
     from matplotlib.figure import Figure
 
-    named = {line.name: line for panel in chart.panels for line in panel.lines}
-    columns = 3
+    named = {key.name: key for panel in chart.panels for key in panel.keys}
+    columns = 4
     height = 5.0 + 0.22 * -(-len(named) // columns)
     figure = Figure(figsize=(max(8.0, 5.5 * len(chart.panels)), height), dpi=110, layout="constrained")
     every = figure.subplots(1, len(chart.panels), squeeze=False)[0]
-    handles: dict[str, Any] = {}
     for axes, panel in zip(every, chart.panels):
-        handles |= _draw(axes, panel)
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns, fontsize=8)
+        _draw(axes, panel)
+    figure.legend(
+        [_handle(key) for key in named.values()], list(named), loc="outside lower center", ncols=columns, fontsize=8
+    )
     figure.suptitle("\n".join([chart.title, *chart.notes]), fontsize=10)
     return figure
 
 
-def _draw(axes: Any, panel: AxisPanel) -> dict[str, Any]:
-    """The handles of the legend by name."""
+def _handle(key: AxisKey) -> Any:
+    from matplotlib.lines import Line2D
+
+    face = "white" if key.is_published else key.colour
+    style = "" if key.is_published else key.style
+    return Line2D([], [], color=key.colour, linestyle=style, marker=key.marker, markerfacecolor=face, markersize=6)
+
+
+def _draw(axes: Any, panel: AxisPanel) -> None:
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
     axes.set_title(panel.title, loc="left", fontsize=10, fontweight="bold")
     if not any(line.x for line in panel.lines):
         axes.text(0.5, 0.5, "nothing was measured", color="#666666", ha="center", transform=axes.transAxes)
-        return {}
-    handles = {}
+        return
     for line in panel.lines:
-        (handles[line.name],) = axes.plot(
+        axes.plot(
             line.x,
             line.y,
             color=line.colour,
@@ -214,7 +257,6 @@ def _draw(axes: Any, panel: AxisPanel) -> dict[str, Any]:
             marker=line.marker,
             markersize=7 if line.is_published else 5,
             markerfacecolor="white" if line.is_published else line.colour,
-            label=line.name,
         )
     values = sorted({x for line in panel.lines for x in line.x})
     if panel.is_log:
@@ -233,4 +275,3 @@ def _draw(axes: Any, panel: AxisPanel) -> dict[str, Any]:
     axes.grid(color="#e3e3e3")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    return handles

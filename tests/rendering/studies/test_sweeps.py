@@ -154,9 +154,10 @@ def test_a_plot_has_a_panel_per_network_and_a_mark_per_point(written: tuple[Path
     assert names == [f"published: threads 1, {name}" for name in ("torch", "theano", "native")]
     drawing = minidom.parse(str(path / "plot.svg")).toxml()
     points = sum(len(line.x) for panel in chart.panels for line in panel.lines)
-    legend = len({line.name for panel in chart.panels for line in panel.lines})
+    assert [key.name for key in chart.panels[0].keys] == ["torch", "native", "threads 1", "threads 2", *names]
+    assert [key.name for key in chart.panels[1].keys] == ["torch", "native"]
     marks = re.findall(f'<use [^>]*stroke: ({"|".join((*COLOURS[:2], PUBLISHED_COLOUR))})"', drawing)
-    assert len(marks) == points + legend
+    assert len(marks) == points + len(names)
     assert (path / "plot.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (path / "report.html").read_text()
 
