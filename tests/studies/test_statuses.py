@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,11 @@ from typing import Any
 import pytest
 
 from profkit.capture.run import Run, RunWorker
-from profkit.measurement.network_run import MessageCallback, NetworkRequest
+from profkit.measurement.network_run import MessageCallback, NetworkRequest, run_network
 from profkit.measurement.paging import Paging, read_paging
+from profkit.measurement.workers.process import WorkerProcess
+from profkit.measurement.workers.requests import ask_one
+from profkit.ops.networks import Mlp
 from profkit.studies.folder import ResultsFolder, open_folder
 from profkit.studies.plan import plan_cells
 from profkit.studies.results import read_results
@@ -151,3 +156,17 @@ def test_faults_and_swap_are_read_from_the_system(tmp_path: Path) -> None:
         "swapped_pages": 2.0,
     }
     assert read_paging(8, tmp_path) is None
+
+
+def test_a_process_that_is_killed_from_outside_is_a_killed_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    def killing(worker: WorkerProcess, limit_s: float, message: dict[str, Any]) -> dict[str, Any]:
+        if message["do"] == "time":
+            os.kill(worker.pid, signal.SIGKILL)
+        return ask_one(worker, limit_s, message)
+
+    monkeypatch.setattr("profkit.measurement.network_run.ask_one", killing)
+
+    run = run_network(NetworkRequest(Mlp(hidden=1, neurons=4, batch=2), "numpy", steps=1))
+
+    assert status_of(run)[0] == "killed" and run.reason.startswith("ended by SIGKILL")
+    assert run.workers[0]["ran"]["framework"] == "numpy"

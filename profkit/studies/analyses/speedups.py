@@ -45,9 +45,3 @@ def speed_ups(points: Sequence[Point]) -> list[SpeedUp]:
             if ratio is not None:
                 found.append(SpeedUp(point.framework, point.without(THREADS), threads, ratio))
     return found
-
-
-def best_threads(points: Sequence[Point]) -> list[Point]:
-    """Of every framework and place the point with the shortest step."""
-    groups = groups_of(points, lambda point: (point.framework, point.without(THREADS)))
-    return [min(group, key=lambda point: point.step_ns) for group in groups]

@@ -8,7 +8,7 @@ from profkit.studies.analyses.crossovers import crossovers, value_crossovers
 from profkit.studies.analyses.pairs import MEMORY, TIME, pairs
 from profkit.studies.analyses.points import Ratio
 from profkit.studies.analyses.recommendations import recommendations
-from profkit.studies.analyses.speedups import best_threads, speed_ups
+from profkit.studies.analyses.speedups import speed_ups
 from tests.studies.analyses.builders import line, point
 
 
@@ -20,7 +20,6 @@ def test_a_speed_up_is_taken_within_a_repetition_against_one_thread() -> None:
     assert (found.framework, found.at, found.threads) == ("a", {"n": 5}, 2)
     assert found.ratio == Ratio(1.75, 1.5, 2.0)
     assert found.efficiency == 0.875
-    assert [each.at["threads"] for each in best_threads(points)] == [2, 4]
 
 
 @pytest.mark.parametrize(
