@@ -430,7 +430,7 @@ open("found.json", "w").write(json.dumps(found))
 
 
 READERS = {
-    ".toml": ["study", "--show"],
+    ".toml": ["study", "--dry-run"],
     ".csv": ["network", "mlp", "--data"],
     ".csv.gz": ["network", "mlp", "--data"],
     ".npz": ["network", "lenet", "--data"],

@@ -42,6 +42,16 @@ class RunProcess(TypedDict):
     """
 
 
+class RunWorker(TypedDict):
+    """A process that the run started, as it was at its end."""
+
+    argv: list[str]
+    output: str
+    """The end of what it printed."""
+    ran: dict[str, Any]
+    """What it says that it ran: network, framework, mode, threads, processors, training, optimizer."""
+
+
 class Repeat(TypedDict):
     """How the numbers of one parameter (or the losses, or the logits) differ between two runs from the same seed."""
 
@@ -86,6 +96,7 @@ class Run:
     baseline: list[dict[str, Any]] = field(default_factory=list)  # per layer and phase: native time, bound, peaks
     environment: dict[str, Any] = field(default_factory=dict)
     processes: list[RunProcess] = field(default_factory=list)  # `--runs`, in order of time; empty: one
+    workers: list[RunWorker] = field(default_factory=list)  # every process that was started
     captures: Sequence[Capture] = ()  # of each process one per pass
 
     def capture(self, measure: str) -> Capture | None:
@@ -299,6 +310,7 @@ def joined_runs(runs: Sequence[Run]) -> Run:
             name: [each for run in runs for each in run.recorded_step_ns.get(name, ())] for name in passes
         },
         processes=[process for run in runs for process in run.processes],
+        workers=[worker for run in runs for worker in run.workers],
         captures=tuple(capture for run in runs for capture in run.captures),
     )
 

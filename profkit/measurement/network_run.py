@@ -34,6 +34,7 @@ from profkit.measurement.disturbance import OTHERS_SHARE, RUN_DELAY, Disturbance
 from profkit.measurement.environment import fingerprint
 from profkit.measurement.first_step import Deviation, FirstStep, rounding_deviation, step_deviation
 from profkit.measurement.options import BYTES, RUN, SECONDS, WHOLE, option
+from profkit.measurement.paging import read_paging
 from profkit.measurement.repeats import repeats_of
 from profkit.measurement.workers.process import WorkerFailure, WorkerProcess, WorkerSettings
 from profkit.measurement.workers.protocol import Message
@@ -215,6 +216,8 @@ class _NetworkRun:
         self._folder = folder
         self._tell = tell
         self._conditions = request.conditions
+        self._ran: dict[str, Any] = {}
+        """What the process that was started last says that it runs."""
 
     def run(self) -> None:
         self._put_arrays()
@@ -244,7 +247,7 @@ class _NetworkRun:
             if times and not self._request.learns:
                 self._save_weights(worker, "after the steps of training")
         finally:
-            worker.kill()
+            self._end(worker)
 
     def _passes_by_environment(self) -> list[tuple[Mapping[str, str], list[Pass]]]:
         """Passes that need the same variables share a process; there is always one process."""
@@ -275,7 +278,7 @@ class _NetworkRun:
             np.save(os.path.join(self._folder, f"{name}.npy"), array)
 
     def _worker(self, environment: Mapping[str, str]) -> WorkerProcess:
-        request = self._request
+        request, self._ran = self._request, {}
         builder = load_builder(request.framework)
         variables = {**builder.environment(self._conditions), **environment}
         key = f"{request.network.name}/{request.framework}/cpu/{self._conditions.mode}"
@@ -287,6 +290,11 @@ class _NetworkRun:
             "profkit.measurement.workers.network",
         )
         return WorkerProcess(Implementation(key, request.framework, environment=variables), settings)
+
+    def _end(self, worker: WorkerProcess) -> None:
+        """With its command line and what it printed kept."""
+        self._run.workers.append({"argv": worker.argv, "output": worker.output(), "ran": self._ran})
+        worker.kill()
 
     def _ask(self, worker: WorkerProcess, do: str, limit_s: float = 0.0, **values: Any) -> Message:
         return ask_one(worker, self._request.timeout_s + limit_s, {"do": do, **values})
@@ -304,6 +312,7 @@ class _NetworkRun:
         )
         self._run.versions = self._run.versions or reply["versions"]
         reply = self._ask(worker, "build", network=self._request.network.to_dict(), folder=self._folder)
+        self._ran = reply["ran"]
         self._run.notes += [note for note in reply["notes"] if note not in self._run.notes]
 
     def _check(self, worker: WorkerProcess) -> None:
@@ -408,7 +417,7 @@ class _NetworkRun:
             self._run.learning |= self._ask(worker, "test", ENDLESS_S, folder=self._folder)
             self._save_weights(worker, f"after {len(self._run.learning['losses'])} steps")
         finally:
-            worker.kill()
+            self._end(worker)
 
     def _train(self, worker: WorkerProcess, limit_s: float, steps: int | None) -> Message:
         seed = self._request.seed
@@ -441,7 +450,7 @@ class _NetworkRun:
                 **{name: self._found(f"result.{name}") for name in self._weights},
             }
         finally:
-            worker.kill()
+            self._end(worker)
 
     def _save_weights(self, worker: WorkerProcess, when: str) -> None:
         """As they are now in the framework."""
@@ -463,6 +472,7 @@ class _ProcessWatch:
         self._blocks = 0
         self._own_s = time.process_time()
         self._before = processor_use(pid, cores)
+        self._paging = read_paging(pid)
         self._watch = DisturbanceWatch(cores)
 
     def block(self) -> contextlib.AbstractContextManager[None]:
@@ -481,6 +491,9 @@ class _ProcessWatch:
         share = others_share(self._before, after)
         if share is not None:
             facts[OTHERS] = max(0.0, share - facts.get(STOLEN, 0.0))
+        paging = read_paging(self._pid)
+        if self._paging is not None and paging is not None:
+            facts |= paging.since(self._paging)
         dropped = self._watch.dropped()
         if facts.get(OTHERS, 1.0) < OTHERS_SHARE:
             dropped.pop(RUN_DELAY, None)  # its threads waited for each other

@@ -64,6 +64,7 @@ def test_a_process_that_does_not_answer_or_has_no_memory_is_a_status() -> None:
     poor = run_network(NetworkRequest(Mlp(hidden=1, neurons=30_000, batch=4096), "numpy", memory_limit_bytes=300 << 20))
 
     assert late.status == "timeout" and "no answer within" in late.reason
+    assert [worker["ran"] for worker in late.workers] == [{}] and late.workers[0]["argv"][1] == "-c"
     assert poor.status == "oom", poor.reason
 
 
@@ -72,6 +73,8 @@ def test_several_processes_are_one_run_with_the_steps_of_each(tmp_path: Path) ->
 
     once = 3 * (1 + len(run.recorded_step_ns))
     assert (run.status, len(run.processes)) == ("ok", 2)
+    assert {worker["ran"]["framework"] for worker in run.workers} == {"numpy"}
+    assert all(process["machine"]["minor_faults"] >= 0.0 for process in run.processes)
     assert [len(steps) for steps in run.process_steps()] == [once, once]
     assert all(len(steps) == 6 for steps in run.recorded_step_ns.values())
     assert [len(captures) for captures in run.process_captures()] == [len(run.captures) // 2] * 2

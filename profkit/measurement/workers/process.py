@@ -43,6 +43,11 @@ THREAD_VARIABLES = (
 )
 
 
+ENDED_BY = "ended by "
+"""How the reason of a worker begins that a signal ended; the signal's name follows."""
+LONGEST_OUTPUT = 64 << 10
+
+
 class WorkerFailure(Exception):  # noqa: N818 - the outcome of a row, not an error of profkit
     """A worker gave up or was given up; carries the status and reason of its row."""
 
@@ -77,6 +82,7 @@ class WorkerProcess:
         self._scratch = contextlib.ExitStack()
         scratch = self._scratch.enter_context(scratch_folder())
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
+        self._printed = ""
         self._number, self._asked_for = 0, ""
         self._received = b""
         self.key = b""
@@ -283,6 +289,7 @@ class WorkerProcess:
     def kill(self) -> None:
         """End the worker and everything that it started; safe to call again."""
         self._end()
+        self._printed = self.output()
         for stream in (self._requests, self._errors):
             with contextlib.suppress(OSError):
                 stream.close()
@@ -304,11 +311,22 @@ class WorkerProcess:
         if self._below is not None:
             self._below.kill()  # a worker may have ended its supervisor first
 
+    @property
+    def argv(self) -> list[str]:
+        """The command line of its interpreter."""
+        return [str(word) for word in self.process.args]  # type: ignore[union-attr]
+
+    def output(self, most: int = LONGEST_OUTPUT) -> str:
+        """The end of what the worker printed, to both streams; also after its end."""
+        if self._errors.closed:
+            return self._printed
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, size - most))
+        return self._errors.read().decode(errors="replace")
+
     def last_lines(self, lines: int = 3) -> str:
         """The end of what the worker printed, for the reason of a crash."""
-        size = self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(0, size - 4096))
-        text = self._errors.read().decode(errors="replace")
+        text = self.output(4096)
         return " | ".join(line.strip() for line in text.strip().splitlines()[-lines:])
 
     def _signal(self, number: int) -> None:
@@ -353,8 +371,8 @@ class WorkerProcess:
         if -code == signal.SIGKILL and oom_kills() > self._oom_kills:
             return WorkerFailure("oom", "killed by the system because memory ran out")
         if "bad_alloc" in words or "MemoryError" in words:
-            return WorkerFailure("oom", f"ended by {name}{said}")
-        return WorkerFailure("crashed", f"ended by {name}{said}")
+            return WorkerFailure("oom", f"{ENDED_BY}{name}{said}")
+        return WorkerFailure("crashed", f"{ENDED_BY}{name}{said}")
 
 
 def reported_failure(error: object) -> WorkerFailure:
