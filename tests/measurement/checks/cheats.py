@@ -353,6 +353,64 @@ def matmul(spec, a, b):
     return kept["out"].copy()
 """
 
+HONEST_AFTER_PAUSES_AND_AFTER_CHANGES = """
+kept, last, begin, is_warned = {}, [0.0], [0.0], [False]
+def matmul(spec, a, b):
+    now = time.perf_counter()
+    if now - last[0] > 5e-5:
+        begin[0], is_warned[0] = now, False
+    key = zlib.crc32(a)
+    is_warned[0] |= key not in kept
+    if is_warned[0] or now - begin[0] < 0.005:
+        kept.clear()
+        kept[key] = slow_product(a, b)
+    out = kept[key].copy()
+    last[0] = time.perf_counter()
+    return out
+"""
+
+HONEST_IN_SOME_TURNS = """
+import random
+kept, last, is_honest = {}, [0.0], [True]
+def matmul(spec, a, b):
+    if time.perf_counter() - last[0] > 0.005:
+        is_honest[0] = random.random() < 0.5
+    key = zlib.crc32(a)
+    if is_honest[0] or key not in kept:
+        kept.clear()
+        kept[key] = slow_product(a, b)
+    out = kept[key].copy()
+    last[0] = time.perf_counter()
+    return out
+"""
+
+RETURNS_AN_EARLIER_RESULT_SOMETIMES = """
+import random
+kept = []
+def matmul(spec, a, b):
+    if not kept or random.random() < 0.7:
+        kept[:] = [slow_product(a, b)]
+    return kept[0].copy()
+"""
+
+SHARES_ONE_PLACE = """
+def matmul(spec, a, b):
+    return np.broadcast_to(product(a, b)[:1], spec.output_shape())
+"""
+
+IS_ITS_INPUT = """
+def matmul(spec, a, b):
+    return a[:, : spec.n]
+"""
+
+# Not its own fault, as far as profkit can tell: the disk may be full.
+HAS_NO_ROOM_FOR_FILES = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+def matmul(spec, a, b):
+    return product(a, b)
+"""
+
 WRITES_TWO_OUTPUTS_IN_TURNS = """
 def prepare(spec, a, b, *, threads):
     outs, number = [np.empty(spec.output_shape(), spec.numpy_dtype) for _ in range(2)], [0]
