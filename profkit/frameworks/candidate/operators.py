@@ -77,7 +77,7 @@ def _find_function(text: str, path: Path, wanted: Sequence[str]) -> str:
     """The first wanted name that the file defines, found without running it; the worker reports broken syntax."""
     try:
         names = _defined_names(ast.parse(path.read_bytes()))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two of what is nested too deep
         return wanted[-1]
     for name in wanted:
         if name in names or "*" in names:
