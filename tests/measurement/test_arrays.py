@@ -1,4 +1,4 @@
-"""Files that workers left, or that something else took the place of: read without waiting, and no more than expected."""
+"""Files that workers left, or that something else took the place of: read without waiting, no more than expected."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_damaged_array_is_no_array(kind: str, tmp_path: Path) -> None:
 def test_an_array_comes_back_in_either_order_of_its_elements(tmp_path: Path) -> None:
     for order in ("C", "F"):
         path = tmp_path / f"{order}.npy"
-        np.save(path, np.asarray(ARRAY, order=order))  # type: ignore[call-overload]
+        np.save(path, np.asarray(ARRAY, order=order))
 
         assert np.array_equal(read_array(str(path), ARRAY.shape, ARRAY.dtype), ARRAY)
         assert has_array(str(path), ARRAY) and not has_array(str(path), ARRAY + 1)

@@ -32,7 +32,7 @@ from profkit.ops.spec import Spec
 PYTHON, NATIVE, CUDA = (".py",), (".cpp", ".cc", ".cxx", ".c"), (".cu",)
 SUFFIXES = PYTHON + NATIVE + CUDA
 DEFAULT_SYMBOL = "candidate"
-LONGEST_SOURCE = 4 << 20
+LONGEST_SOURCE = 1 << 20
 """Bytes of a candidate; a parser takes some hundred times that."""
 
 
