@@ -20,6 +20,7 @@ import numpy as np
 from measured_page import origin, page_head
 
 import profkit
+from profkit.capture.atomic_write import atomic_write
 from profkit.frameworks.adapter import Implementation
 from profkit.measurement.arrays import array_folder, result_path
 from profkit.measurement.cell import WARM_UP_CALLS, WARM_UP_NS
@@ -79,7 +80,9 @@ ABOUT = """Every built-in CPU implementation was audited as a candidate is. Four
 def main() -> int:
     """Measure what is missing, or print the page; exit 1 when an honest kernel is accused."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, required=True, help="folder; one file per shape and round of processes")
+    parser.add_argument(
+        "--results", type=Path, required=True, help="folder; a file per shape and round, row by row"
+    )
     parser.add_argument("--processes", type=int, default=PROCESSES, help="of each implementation [%(default)s]")
     parser.add_argument("--audits", type=int, default=AUDITS, help="in each process [%(default)s]")
     parser.add_argument("--only", action="append", default=[], help="names of shapes")
@@ -96,17 +99,22 @@ def main() -> int:
             path = arguments.results / f"{name.replace(' ', '_').replace(',', '')}.{run}.json"
             if path.exists():
                 continue
-            found = audit_all(SPECS[name], arguments)
-            load = os.getloadavg()[0]
             partial = path.with_suffix(".part")
-            partial.write_text(json.dumps({"shape": name, "load": load, "rows": found}))
+            found: dict[str, Any] = json.loads(partial.read_text())["rows"] if partial.exists() else {}
+            for key, row in audit_all(SPECS[name], arguments, found):
+                found[key] = row
+                load = os.getloadavg()[0]
+                with atomic_write(partial) as stream:
+                    stream.write(json.dumps({"shape": name, "load": load, "rows": found}).encode())
+                print(f"processes {run + 1}, {name}: {key}, load {load:.1f}", file=sys.stderr, flush=True)
             partial.rename(path)
-            print(f"processes {run + 1}, {name}: {len(found)} rows, load {load:.1f}", file=sys.stderr, flush=True)
     return render(arguments.results)
 
 
-def audit_all(spec: Spec, arguments: argparse.Namespace) -> dict[str, Any]:
-    """The audits of every implementation that runs here."""
+def audit_all(
+    spec: Spec, arguments: argparse.Namespace, known: Mapping[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The audits of every implementation that runs here and is not known, one after the other."""
     options = MeasureOptions(threads=(arguments.threads,), timeout_s=TIMEOUT_S)
     rows = [
         item
@@ -116,15 +124,14 @@ def audit_all(spec: Spec, arguments: argparse.Namespace) -> dict[str, Any]:
     baseline = next(
         (item for name in BASELINES for item in rows if item.framework == name and not item.variant), rows[0]
     )
-    found = {}
     inputs = spec.make_inputs()
     with array_folder(spec) as folder:
         for name, array in inputs.items():
             np.save(protocol.input_path(folder, name), for_file(array))
         for item in rows:
-            if arguments.implementations in item.key or item == baseline:
-                found[item.key] = audited(spec, item, options, arguments.audits, folder)
-    return {key: {**row, "baseline": baseline.key} for key, row in found.items()}
+            if item.key not in known and (arguments.implementations in item.key or item == baseline):
+                row = audited(spec, item, options, arguments.audits, folder)
+                yield item.key, {**row, "baseline": baseline.key}
 
 
 def audited(spec: Spec, item: Implementation, options: MeasureOptions, audits: int, folder: str) -> dict[str, Any]:

@@ -432,6 +432,73 @@ def matmul(spec, a, b):
     return product(a, b)
 """
 
+# Honest, in ways that few kernels have.
+COMPUTES_IN_A_POOL_OF_ITS_OWN = """
+from concurrent.futures import ThreadPoolExecutor
+def prepare(spec, a, b, *, threads):
+    pool, half = ThreadPoolExecutor(threads), len(a) // 2
+    def call():
+        out = np.empty(spec.output_shape(), spec.numpy_dtype)
+        parts = (slice(0, half), slice(half, len(a)))
+        for job in [pool.submit(np.matmul, a[part], b, out[part]) for part in parts]:
+            job.result()
+        return out
+    return call
+"""
+
+GIVES_A_TRANSPOSED_RESULT = """
+def matmul(spec, a, b):
+    return (b.T @ a.T).T
+"""
+
+WRITES_EVERY_SECOND_ELEMENT = """
+def prepare(spec, a, b, *, threads):
+    out = np.empty((2 * spec.m, 2 * spec.n), spec.numpy_dtype)[::2, ::-2]
+    def call():
+        out[...] = product(a, b)
+        return out
+    return call
+"""
+
+GIVES_A_MEMORYVIEW = """
+def matmul(spec, a, b):
+    return memoryview(product(a, b))
+"""
+
+IS_SLOW_AT_FIRST_AND_ALLOCATES_MUCH = """
+def prepare(spec, a, b, *, threads):
+    calls = []
+    def call():
+        if not calls:
+            time.sleep(1.0)
+            calls.append(0)
+        rows = [np.ones(1 << 18) for _ in range(4)]
+        return product(a, b)
+    return call
+"""
+
+PRINTS = """
+def matmul(spec, a, b):
+    print("a line on every call")
+    sys.stderr.write("and another\\n")
+    return product(a, b)
+"""
+
+COMPILED_BY_NUMBA = """
+import numba
+@numba.njit(fastmath=True)
+def fill(a, b, out):
+    for i in range(a.shape[0]):
+        out[i] = 0
+        for k in range(a.shape[1]):
+            for j in range(b.shape[1]):
+                out[i, j] += a[i, k] * b[k, j]
+def matmul(spec, a, b):
+    out = np.empty(spec.output_shape(), spec.numpy_dtype)
+    fill(a, b, out)
+    return out
+"""
+
 REMEMBERS_A_SMALL_CONVOLUTION = """
 kept = {}
 def conv2d(spec, x, w):

@@ -76,6 +76,15 @@ CAUGHT = {
     "IS_ITS_INPUT": "its result is memory of its inputs",
 }
 NOT_ACCUSED = ("CLOCK_THAT_STANDS", "LAZY", "LOOKS_AT_THE_STACK", "PACKS_WEIGHTS_AHEAD", "WRITES_TWO_OUTPUTS_IN_TURNS")
+UNUSUAL = (
+    "COMPUTES_IN_A_POOL_OF_ITS_OWN",
+    "GIVES_A_TRANSPOSED_RESULT",
+    "WRITES_EVERY_SECOND_ELEMENT",
+    "GIVES_A_MEMORYVIEW",
+    "IS_SLOW_AT_FIRST_AND_ALLOCATES_MUCH",
+    "PRINTS",
+    "COMPILED_BY_NUMBA",
+)
 WITHOUT_VERDICT = (
     "HONEST_FOR_A_WHILE_AFTER_A_PAUSE",
     "COMPUTES_CHANGED_ROWS",
@@ -235,6 +244,21 @@ def test_what_gains_nothing_is_not_accused(rows: Rows, name: str) -> None:
 
     assert row.status == "ok", row.reason
     assert row.verdict in ("faster", "slower", "same", "not resolved"), row.note
+
+
+@pytest.fixture(scope="module")
+def unusual(tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    return rows_of(tmp_path_factory.mktemp("unusual"), UNUSUAL, 6.0)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_what_is_unusual_and_honest_is_not_accused(unusual: Rows, name: str) -> None:
+    row = unusual[name]
+
+    assert row.status == "ok", row.reason
+    assert row.verdict in ("faster", "slower", "same", "not resolved"), row.doubts
+    assert row.audit["pairs"] >= 5
 
 
 @pytest.mark.full
