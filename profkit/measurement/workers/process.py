@@ -25,7 +25,7 @@ from profkit.measurement.checks.contents import signature
 from profkit.measurement.workers import protocol
 from profkit.measurement.workers.descendants import Descendants, main_thread_s
 from profkit.measurement.workers.protocol import Message
-from profkit.measurement.workers.scheduling import Scheduling, is_raised, restore, scheduling_of
+from profkit.measurement.workers.scheduling import Scheduling, is_raised, own_scheduling, restore, scheduling_of
 from profkit.measurement.workers.times import Reading, WorkerTimes
 
 # Pausing needs a worker that dies with its parent even while stopped: only Linux has supervisors.
@@ -140,6 +140,8 @@ class WorkerProcess:
         self._code: int | None = None
         self._below = Descendants(self.process.pid) if HAS_SUPERVISOR else None
         self._cores = set(settings.cores)
+        self._own_scheduling = own_scheduling()
+        """Of this process before the worker could change it."""
         self._scheduling: dict[int, Scheduling] = {}
         """Of its threads when it was stopped; nothing may change that until it continues."""
         self.times = WorkerTimes()
@@ -242,7 +244,7 @@ class WorkerProcess:
             self._below.stop()
             self._scheduling = scheduling_of({self.pid, *self._below.pids})
             self.times.has_left_cores |= not all(each.cores <= self._cores for each in self._scheduling.values())
-            self.times.is_raised |= is_raised(self._scheduling)
+            self.times.is_raised |= is_raised(self._scheduling, self._own_scheduling)
             self.times.pause(self._reading(self._below))
 
     def resume(self) -> None:
@@ -303,6 +305,7 @@ class WorkerProcess:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if HAS_SUPERVISOR:
                 self.process.terminate()
+                self.process.send_signal(signal.SIGCONT)  # the worker may have stopped it
             else:
                 os.killpg(self.process.pid, signal.SIGKILL)
         # One that a driver keeps after its device was lost cannot be ended by anybody: it is left behind.
@@ -379,7 +382,7 @@ def reported_failure(error: object) -> WorkerFailure:
     """The failure that a worker reports; a user's code may have changed the code that reports it."""
     status, reason = (error.get("status"), error.get("reason")) if isinstance(error, dict) else (None, None)
     if status in protocol.FAILURES and isinstance(reason, str):
-        return WorkerFailure(str(status), reason, alive=True)
+        return WorkerFailure(str(status), reason[: protocol.LONGEST_TEXT], alive=True)
     return WorkerFailure("crashed", f"its process reports an invalid error: {str(error)[:200]}", alive=True)
 
 
