@@ -154,9 +154,9 @@ def page(rows: Sequence[dict[str, Any]], command: str) -> str:
     commits = list(dict.fromkeys(row["commit"] for row in rows))
     counts = [f"{sum(row['status'] == status for row in rows)} {status}" for status in _statuses(rows)]
     lines.append(
-        f"Error / tolerance of a step on a batch of {BATCH}: of the logits in inference; in training of the loss, every "
-        "gradient, every new weight and every running statistic, each by a tolerance of its own, and the worst of them "
-        "is shown. Right is a quotient of at most 1. t: a ReLU or a maximum is near a tie, so that some tolerances "
+        f"Error / tolerance of a step on a batch of {BATCH}: of the logits in inference; in training of the loss, "
+        "every gradient, every new weight and every running statistic, each by a tolerance of its own, and the worst "
+        "of them is shown. Right is a quotient of at most 1. t: a ReLU or a maximum is near a tie, so that some tolerances "
         "follow from what rounding moves in float64; u: so many parameters are not checked, because rounding moves "
         f"them as far as a wrong gradient would. {len(rows)} rows ({', '.join(counts)}) took "
         f"{sum(row['seconds'] for row in rows) / 60:.0f} minutes, of commits {', '.join(commits)}.\n"
@@ -192,7 +192,8 @@ def _cell(row: dict[str, Any], reasons: dict[str, int]) -> str:
         marks += f" {len(row['unchecked'])}u ({numbered(reason)})"
     if row["phase"] == TRAINING and not row["gradients"]:
         marks += f" ({numbered('its gradients cannot be read; its new weights are compared')})"
-    return error_text(row["error"] / row["tolerance"]) + marks
+    shown: str = error_text(row["error"] / row["tolerance"])
+    return shown + marks
 
 
 def main(words: Sequence[str]) -> int:

@@ -1,8 +1,8 @@
 """Is the first training step right? Loss, every gradient, every new parameter and running statistic against float64.
 
-Every array has its own limit, of its own size, that a missing, a doubled or a turned gradient exceeds. Near a tie, a ReLU
-or a maximum takes the other side when the sums before it are rounded in another way, and what is behind it changes by
-more than any rounding. An array beyond its limit may be as far away as other roundings of the weights move it in
+Every array has its own limit, of its own size, that a missing, a doubled or a turned gradient exceeds. Near a tie, a
+ReLU or a maximum takes the other side when the sums before it are rounded in another way, and what is behind it changes
+by more than any rounding. An array beyond its limit may be as far away as other roundings of the weights move it in
 float64, if that limit still finds such faults; otherwise it counts as not checked, by name.
 """
 

@@ -512,11 +512,12 @@ def _tie_notes(check: StepCheck) -> list[str]:
     if not check.widened:
         return []
     worst = max(check.widened, key=lambda name: check.widened[name])
-    return [
-        f"a ReLU or a maximum is near a tie: the limits of {len(check.widened):,} arrays ({listed(list(check.widened))}) "
-        f"follow from how far other roundings of the weights move float64 itself, up to {check.widened[worst]:.2g} of "
-        f"{worst}'s size"
-    ]
+    note = (
+        f"a ReLU or a maximum is near a tie: the limits of {len(check.widened):,} arrays "
+        f"({listed(list(check.widened))}) follow from how far other roundings of the weights move float64 itself, up "
+        f"to {check.widened[worst]:.2g} of {worst}'s size"
+    )
+    return [note]
 
 
 _logits: dict[tuple[Network, str], Array] = {}
@@ -546,5 +547,5 @@ def _digest(arrays: Mapping[str, Array]) -> str:
     content = hashlib.sha256()
     for name in sorted(arrays):
         content.update(name.encode())
-        content.update(np.ascontiguousarray(arrays[name]))
+        content.update(memoryview(np.ascontiguousarray(arrays[name])).cast("B"))
     return content.hexdigest()
