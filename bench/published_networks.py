@@ -156,7 +156,7 @@ def page(rows: Sequence[dict[str, Any]], command: str) -> str:
     lines.append(
         f"Error / tolerance of a step on a batch of {BATCH}: of the logits in inference; in training of the loss, "
         "every gradient, every new weight and every running statistic, each by a tolerance of its own, and the worst "
-        "of them is shown. Right is a quotient of at most 1. t: a ReLU or a maximum is near a tie, so that some tolerances "
+        "of them is shown. Right is a quotient of at most 1. t: a ReLU or a maximum is near a tie, and some tolerances "
         "follow from what rounding moves in float64; u: so many parameters are not checked, because rounding moves "
         f"them as far as a wrong gradient would. {len(rows)} rows ({', '.join(counts)}) took "
         f"{sum(row['seconds'] for row in rows) / 60:.0f} minutes, of commits {', '.join(commits)}.\n"
