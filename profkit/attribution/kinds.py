@@ -71,7 +71,7 @@ _TORCH = {
     ALLOCATE: "empty empty_like empty_strided new_empty new_empty_strided resize resize_as set",
     VIEW: "view reshape as_strided t transpose permute expand expand_as squeeze unsqueeze flatten slice select narrow "
     "detach alias unsafe_view view_as reshape_alias conj resolve_conj resolve_neg result_type is_nonzero numpy_t "
-    "nnpack_available broadcast_tensors lift_fresh chunk split unbind output_nr version",
+    "nnpack_available broadcast_tensors lift_fresh chunk split unbind unflatten output_nr version",
     ELTWISE: "add sub rsub mul div pow neg exp log sqrt rsqrt reciprocal square abs where eq ne gt ge lt le "
     "maximum minimum clamp sign sigmoid tanh addcmul addcdiv lerp logical_and logical_not divide multiply subtract",
     REDUCE: "sum mean prod max min amax amin argmax any all norm linalg_vector_norm sum_to_size scatter_reduce",
@@ -272,7 +272,7 @@ def _in_place(framework: str, type: str, layer_kind: str | None, phase: str | No
         return ADD  # of the gradients that several readers of a result give
     if layer_kind in _WHOLE and kind not in AUXILIARY | {OPTIMISER}:
         return layer_kind
-    if layer_kind in _MOVING and kind == COPY:
+    if layer_kind in _MOVING and kind == COPY and phase != OPTIMISER_PHASE:
         return layer_kind
     if kind not in GENERIC:
         return kind
