@@ -26,7 +26,6 @@ from profkit.errors import listed
 from profkit.frameworks.networks import BUILDERS, load_builder
 from profkit.measurement.network_run import NetworkRequest, run_network
 from profkit.ops.networks import NETWORKS, Network
-from profkit.rendering.quantities import error_text
 
 BATCH = 2
 TIMEOUT_S = 600.0
@@ -153,13 +152,15 @@ def page(rows: Sequence[dict[str, Any]], command: str) -> str:
     lines = [page_head("Networks at their published size against float64", command)]
     commits = list(dict.fromkeys(row["commit"] for row in rows))
     counts = [f"{sum(row['status'] == status for row in rows)} {status}" for status in _statuses(rows)]
+    missing = 2 * len(NETWORKS) * len(frameworks) - len(rows)
     lines.append(
         f"Error / tolerance of a step on a batch of {BATCH}: of the logits in inference; in training of the loss, "
         "every gradient, every new weight and every running statistic, each by a tolerance of its own, and the worst "
         "of them is shown. Right is a quotient of at most 1. t: a ReLU or a maximum is near a tie, and some tolerances "
         "follow from what rounding moves in float64; u: so many parameters are not checked, because rounding moves "
         f"them as far as a wrong gradient would. {len(rows)} rows ({', '.join(counts)}) took "
-        f"{sum(row['seconds'] for row in rows) / 60:.0f} minutes, of commits {', '.join(commits)}.\n"
+        f"{sum(row['seconds'] for row in rows) / 60:.0f} minutes, of commits {', '.join(commits)}"
+        + (f"; {missing} cells are empty: they have not run yet.\n" if missing else ".\n")
     )
     lines.append(
         f"| network | parameters | step | {' | '.join(frameworks)} |\n|---|---:|---|{'---|' * len(frameworks)}"
@@ -192,8 +193,7 @@ def _cell(row: dict[str, Any], reasons: dict[str, int]) -> str:
         marks += f" {len(row['unchecked'])}u ({numbered(reason)})"
     if row["phase"] == TRAINING and not row["gradients"]:
         marks += f" ({numbered('its gradients cannot be read; its new weights are compared')})"
-    shown: str = error_text(row["error"] / row["tolerance"])
-    return shown + marks
+    return f"{row['error'] / row['tolerance']:.2g}{marks}"
 
 
 def main(words: Sequence[str]) -> int:

@@ -30,7 +30,7 @@ from profkit.frameworks.networks import BUILDERS, load_builder
 from profkit.measurement.baseline import measure_baseline
 from profkit.measurement.cores import cores_for, default_threads
 from profkit.measurement.environment import free_memory_bytes
-from profkit.measurement.network_run import InterruptedRuns, NetworkRequest, run_networks
+from profkit.measurement.network_run import UNSUPPORTED, InterruptedRuns, NetworkRequest, refusal, run_networks
 from profkit.measurement.options import PATH, RUN, SECONDS, WHOLE, option
 from profkit.measurement.progress import Progress, Watcher
 from profkit.ops.axes import COUNTS
@@ -176,6 +176,9 @@ def _requests(kind: type[Network], arguments: argparse.Namespace, chosen: Networ
         "data": None if chosen.data is None else load_data(chosen.data, network),
     }
     requests = [NetworkRequest(network, framework, mode, threads, **options) for framework, mode in frameworks]
+    refused = {request.framework: found for request in requests if (found := refusal(request))}
+    if len(refused) == len(requests) and all(status == UNSUPPORTED for status, _ in refused.values()):
+        raise UsageError("; ".join(f"{name}: {reason}" for name, (_, reason) in refused.items()))
     return _with_weights_saved(requests, chosen.save_weights)
 
 

@@ -44,6 +44,7 @@ from profkit.ops.networks.training import Training
 from profkit.ops.spec import max_error
 
 MessageCallback = Callable[[str], None]
+UNSUPPORTED = "unsupported"
 ENDLESS_S = 7 * 24 * 3600.0
 """How long learning may take that only its steps limit."""
 
@@ -170,9 +171,9 @@ def run_network(request: NetworkRequest, tell: MessageCallback = ignore_message)
         training=request.training.field_values() if request.is_training or request.learns else {},
         environment=fingerprint(),
     )
-    refusal = _refusal(request)
-    if refusal:
-        run.status, run.reason = refusal
+    refused = refusal(request)
+    if refused:
+        run.status, run.reason = refused
         return run
     try:
         with scratch_folder() as folder:
@@ -181,7 +182,7 @@ def run_network(request: NetworkRequest, tell: MessageCallback = ignore_message)
         run.status, run.reason = failure.status, failure.reason
     except UnsupportedError as error:
         # There is no reference to check it against.
-        run.status, run.reason = "unsupported", str(error)
+        run.status, run.reason = UNSUPPORTED, str(error)
     except ProfkitError as error:  # a file could not be written
         run.status, run.reason = "failed", str(error)
     except KeyboardInterrupt:
@@ -190,7 +191,8 @@ def run_network(request: NetworkRequest, tell: MessageCallback = ignore_message)
     return run
 
 
-def _refusal(request: NetworkRequest) -> tuple[str, str] | None:
+def refusal(request: NetworkRequest) -> tuple[str, str] | None:
+    """Status and reason where it cannot run here, before anything runs."""
     builder = load_builder(request.framework)
     if request.conditions.mode not in builder.modes:
         raise UsageError(unknown(f"{request.framework} mode", request.mode, builder.modes))
@@ -201,7 +203,7 @@ def _refusal(request: NetworkRequest) -> tuple[str, str] | None:
     reason = reason_against(builder, request.network, conditions)
     if request.learns and not request.training.is_constant and not builder.has_schedules:
         reason = reason or f"{builder.name} cannot change the learning rate: take --schedule constant --momentum-drop 0"
-    return ("unsupported", reason) if reason else None
+    return (UNSUPPORTED, reason) if reason else None
 
 
 class _NetworkRun:
