@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.measurement import network_run
 from profkit.measurement.contention import ProcessorUse
 from profkit.measurement.disturbance import RUN_DELAY
+from profkit.measurement.first_step import ExpectedStep
 from profkit.measurement.network_run import InterruptedRun, InterruptedRuns, NetworkRequest, run_network, run_networks
 from profkit.ops.networks import Mlp, Solar
 
@@ -42,6 +44,25 @@ def test_dropout_is_checked_with_the_masks_of_the_reference() -> None:
 
     assert capture.status == "ok"
     assert capture.error is not None and capture.tolerance is not None and capture.error <= capture.tolerance
+
+
+def test_float64_is_computed_once_for_all_frameworks(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[ExpectedStep] = []
+
+    def expected(*given: Any) -> ExpectedStep:
+        made.append(ExpectedStep(*given))
+        return made[-1]
+
+    monkeypatch.setattr(network_run, "ExpectedStep", expected)
+    requests = [
+        NetworkRequest(Mlp(batch=5, hidden=1, neurons=7), framework, is_training=True, steps=1, passes=(), seed=seed)
+        for framework, seed in (("numpy", 0), ("native", 0), ("numpy", 1))
+    ]
+
+    runs = run_networks(requests)
+
+    assert [run.status for run in runs] == ["ok"] * 3 and len(made) == 2
+    assert all(run.unchecked == [] for run in runs)
 
 
 def test_a_later_process_that_fails_is_a_note_and_costs_its_columns_only(monkeypatch: pytest.MonkeyPatch) -> None:
