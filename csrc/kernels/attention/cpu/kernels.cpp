@@ -5,10 +5,8 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_attention_params, attention_by_head)
-ReferenceLaunch<profkit_attention_params> attention_reference;
 
-PROFKIT_CPU_ROWS(
-    attention, cpu_row<profkit_attention_params, attention_by_head>("attention/native/cpu/by_head"),
-    reference_row<profkit_attention_params, attention_reference>("attention/native/cpu/reference"))
+PROFKIT_CPU_ROWS(attention,
+                 cpu_row<profkit_attention_params, attention_by_head>("attention/native/cpu/by_head"))
 
 }  // namespace profkit

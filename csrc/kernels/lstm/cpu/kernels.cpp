@@ -20,6 +20,12 @@ Kernel<profkit_lstm_params> row_of_reference() {
 }
 }  // namespace
 
-PROFKIT_CPU_ROWS(lstm, cpu_row<profkit_lstm_params, lstm_steps>("lstm/native/cpu/steps"), row_of_reference())
+const std::vector<Kernel<profkit_lstm_params>>& lstm_kernels() {
+  static const auto rows = unique_rows<Kernel<profkit_lstm_params>>({
+      cpu_row<profkit_lstm_params, lstm_steps>("lstm/native/cpu/steps"),
+      row_of_reference(),
+  });
+  return rows;
+}
 
 }  // namespace profkit

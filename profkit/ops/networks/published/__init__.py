@@ -36,8 +36,8 @@ class ForImageNet(Network, data="ImageNet"):
     classes: int = axis(axes.COUNT, 1000, "outputs")
     factor: float = axis(axes.NUMBER, 1.0, "share of the published filters and neurons")
 
-    def scaled(self, *counts: int) -> list[int]:
-        return [scaled(count, self.factor) for count in counts]
+    def scaled(self, count: int) -> int:
+        return scaled(count, self.factor)
 
 
 @dataclass(frozen=True)
