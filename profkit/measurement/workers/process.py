@@ -82,9 +82,8 @@ class WorkerProcess:
         self._scratch = contextlib.ExitStack()
         scratch = self._scratch.enter_context(scratch_folder())
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
-        self._printed = ""
         self._number, self._asked_for = 0, ""
-        self._received = b""
+        self._received, self._printed = b"", ""
         self.key = b""
         """The key with which native code in a candidate's worker signs its replies; empty for other workers."""
         self.is_native = False
