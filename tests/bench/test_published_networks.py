@@ -13,7 +13,13 @@ from profkit.ops.networks import NETWORKS
 
 
 def row(**changes: Any) -> dict[str, Any]:
-    about = {"network": "mlp", "framework": "torch", "phase": TRAINING, "optimizer": "sgd", "status": "ok"}
+    about: dict[str, Any] = {
+        "network": "mlp",
+        "framework": "torch",
+        "phase": TRAINING,
+        "optimizer": "sgd",
+        "status": "ok",
+    }
     about |= {"reason": "", "error": 1e-6, "tolerance": 4e-6, "unchecked": [], "gradients": True, "ties": False}
     return {**about, "seconds": 60.0, "commit": "1234567", **changes}
 
@@ -40,7 +46,7 @@ def test_the_cell_in_which_a_process_ended_is_a_row_and_the_others_go_on(tmp_pat
             if not self.returncode:
                 rows.keep(row(framework=framework, phase=phase))
 
-    monkeypatch.setattr(published_networks.subprocess, "run", Ended)
+    monkeypatch.setattr("published_networks.subprocess.run", Ended)
     monkeypatch.setattr(published_networks, "origin", lambda: {"commit": "1234567"})
 
     published_networks.run_network_process(rows, "mlp", [], ["numpy"])

@@ -241,7 +241,7 @@ def test_times_of_a_busy_machine_are_measured_again_when_it_is_quieter(monkeypat
 def test_a_limit_ends_the_measurement_and_the_next_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those with the longest bound come first, and equal operators are one."""
     now = [0.0]
-    monkeypatch.setattr(kernel_times.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("profkit.measurement.kernel_times.time.monotonic", lambda: now[0])
     asked: list[dict[str, Any]] = []
 
     class Worker:
