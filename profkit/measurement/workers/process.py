@@ -88,8 +88,7 @@ class WorkerProcess:
         """The key with which native code in a candidate's worker signs its replies; empty for other workers."""
         self.is_native = False
         """Whether native code holds its calls on the CPU."""
-        self._is_forged = False
-        self._asked_ns = 0
+        self._is_forged, self._asked_ns = False, 0
         self.unexplained_ns = 0
         """Of the last request: time that passed here and that the worker does not account for."""
         request_read, request_write = os.pipe()
