@@ -134,6 +134,8 @@ PROFKIT_INLINE void add_lines(const T* x, int64_t count, const T (&near)[Lines],
 #pragma GCC unroll 4
       for (int k = 0; k < Chains; ++k) {
         const int64_t at = i + k * width;
+        // The next lines: while the result of these is written, nothing else asks memory for them.
+        if constexpr (!HasDy) __builtin_prefetch(x + (Lines + line) * count + at);
         sums[line][k].add(load(x + line * count + at) - around[line], dy(line, at, width));
       }
     }

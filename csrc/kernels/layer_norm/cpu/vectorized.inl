@@ -59,13 +59,14 @@ struct LayerNormVectorized {
     return 1 / __builtin_sqrt(sums.squares / sums.count + p.epsilon);
   }
 
-  // Rows at a time, as long as what is read of them stays in the first cache.
+  // Rows at a time, as long as what is read of them takes a quarter of the first cache: sums of longer ones
+  // wait for little, and memory is read in longer runs.
   template <int Rows, class Several, class One>
   static PROFKIT_INLINE void by_rows(const Params& p, const CpuCall& call, Part rows, int64_t arrays,
                                      const Several& several, const One& one) {
     const int64_t bytes = Rows * arrays * p.width * static_cast<int64_t>(sizeof(T));
     int64_t row = rows.begin;
-    if (bytes <= call.blocking.l1d_bytes) {
+    if (4 * bytes <= call.blocking.l1d_bytes) {
       for (; row + Rows <= rows.end; row += Rows) several(row);
     }
     for (; row < rows.end; ++row) one(row);
