@@ -194,8 +194,8 @@ _PLAIN = {
     BATCH_NORM: "batch_norm batch_norm_gradient batch_norm_input_gradient batch_norm_parameter_gradient "
     "batch_norm_statistics running_statistics",
     LAYER_NORM: "layer_norm layer_norm_gradient layer_norm_input_gradient layer_norm_parameter_gradient",
-    LSTM: "lstm lstm_result lstm_gradient lstm_states_before",
-    ATTENTION: "attention attention_shares attention_gradient attention_scores_gradient",
+    LSTM: "lstm lstm_result lstm_gradient lstm_gate_gradient lstm_states_before",
+    ATTENTION: "attention attention_shares attention_gradient attention_input_gradient attention_scores_gradient",
     EMBEDDING: "embedding embedding_weight_gradient",
     ACTIVATION: "activation activation_input_gradient",
     ADD: "add gradient_sum",

@@ -103,7 +103,7 @@ BUILDER = LayerBuilder(
         "convolutions add the bias and apply ReLU inside the kernel",
     ),
     training_note=(
-        "what has no native kernel NumPy does, on one thread (implementation numpy): the loss, gradients of LSTM, "
-        "of attention, and of a bias without ReLU"
+        "what has no native kernel NumPy does, on one thread (implementation numpy): the loss and the gradient of a "
+        "bias without ReLU"
     ),
 )

@@ -342,7 +342,7 @@ def _embedding(job: Job, spec: Embedding) -> Prepared:
 
 
 def _refuse_lstm(implementation: Implementation, spec: Lstm) -> str:
-    return _refuse_float64("LSTM", spec)
+    return _refuse_gradient(implementation, spec) or _refuse_float64("LSTM", spec)
 
 
 @ADAPTER.operator("lstm", _refuse_lstm)
@@ -376,7 +376,7 @@ def _lstm(job: Job, spec: Lstm) -> Prepared:
 
 
 def _refuse_attention(implementation: Implementation, spec: Attention) -> str:
-    return _refuse_float64("MultiHeadAttention", spec)
+    return _refuse_gradient(implementation, spec) or _refuse_float64("MultiHeadAttention", spec)
 
 
 @ADAPTER.operator("attention", _refuse_attention)

@@ -35,7 +35,6 @@ from profkit.ops.networks.layer import (
 )
 from profkit.ops.networks.network import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, Network
 from profkit.ops.networks.parts import gradient_specs
-from profkit.ops.networks.sequence_gradients import attention_gradients, lstm_gradients
 from profkit.ops.networks.training import Training
 from profkit.ops.spec import Array, Spec, tolerance
 
@@ -317,15 +316,17 @@ def _by_table(step: Step, layer: Layer, dy: Values) -> list[Values]:
 
 def _by_lstm(step: Step, layer: Layer, dy: Values) -> list[Values]:
     (x,) = step.inputs(layer)
-    w, u, b = (step.weight(layer, name) for name in "wub")
-    dx, *by_parameters = lstm_gradients(layer.spec, x, w, u, b, dy)
-    step.gradients.update(zip(layer.parameter_shapes(), by_parameters))
-    return [dx]
+    spec: Any = layer.spec
+    given = {name: step.weight(layer, name) for name in "wub"}
+    found = spec.gradients({"x": x, **given, "dy": dy})
+    step.gradients.update({f"{layer.name}.{name}": getattr(found, name) for name in given})
+    return [found.x]
 
 
 def _by_attention(step: Step, layer: Layer, dy: Values) -> list[Values]:
     q, k, v = step.inputs(layer)
-    return list(attention_gradients(layer.spec, q, k, v, dy))
+    assert layer.spec is not None
+    return list(layer.spec.replaced(direction=INPUT_GRADIENT).reference({"q": q, "k": k, "v": v, "dy": dy}))
 
 
 def _by_add(_step: Step, _layer: Layer, dy: Values) -> list[Values]:
