@@ -138,6 +138,8 @@ def refuse_layers(network: Network, framework: str, kinds: Collection[str] | Non
 
 def reason_against(builder: NetworkBuilder, network: Network, conditions: NetworkConditions) -> str:
     """Why a framework cannot run this network so; empty when it can."""
+    if conditions.is_training and network.no_training:
+        return network.no_training
     reason = refuse_layers(network, builder.name, builder.kinds)
     if conditions.is_training and builder.kinds is None and any(layer.kind == DROPOUT for layer in network.layers):
         reason = f"{builder.name} takes no masks of dropout, without which its step cannot be checked"

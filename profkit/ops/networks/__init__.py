@@ -9,6 +9,7 @@ from typing import Any
 
 from profkit.errors import UsageError, unknown
 from profkit.ops.networks import published
+from profkit.ops.networks.folding import FOLDS, FoldedNetwork
 from profkit.ops.networks.layer import Layer
 from profkit.ops.networks.network import Network
 from profkit.ops.networks.published.cifar10 import Cifar10
@@ -31,6 +32,7 @@ NETWORKS: dict[str, type[Network]] = {kind.name: kind for kind in sorted(_declar
 __all__ = [
     "NETWORKS",
     "Cifar10",
+    "FoldedNetwork",
     "LeNet",
     "Layer",
     "Mlp",
@@ -52,4 +54,6 @@ def find_network(name: str) -> type[Network]:
 def network_from_dict(data: Mapping[str, Any]) -> Network:
     """The network that `Network.to_dict` wrote; parameters that are missing take their defaults."""
     values = dict(data)
-    return find_network(str(values.pop("network", None)))(**values)
+    is_folded = values.pop(FOLDS, False)
+    network = find_network(str(values.pop("network", None)))(**values)
+    return FoldedNetwork(network) if is_folded else network
