@@ -212,7 +212,7 @@ _PLAIN = {
     REORDER: "transpose",
     COPY: "copy",
     FILL: "fill zeros",
-    VIEW: "reshape",
+    VIEW: "reshape positions_table",
     ELTWISE: "subtract multiply divide",
     REDUCE: "sum",
 }
@@ -279,7 +279,7 @@ def _in_place(framework: str, type: str, layer_kind: str | None, phase: str | No
     if layer_kind in (CONV2D, MATMUL, ACTIVATION):
         role = _ROLES.get(phase or "", {}).get(_stripped(framework, type), kind)
         return ACTIVATION if layer_kind == ACTIVATION and role != RELU else role
-    return {"pool2d": POOL, DROPOUT: DROPOUT, ADD: ADD, CONCAT: CONCAT}.get(layer_kind or "", kind)
+    return {"pool2d": POOL, DROPOUT: DROPOUT, ADD: ADD, "positions": ADD, CONCAT: CONCAT}.get(layer_kind or "", kind)
 
 
 @cache

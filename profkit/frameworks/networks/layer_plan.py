@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import methodcaller
 from typing import Any
 
+import numpy as np
+
 from profkit.frameworks.networks import array_sequences as sequences
 from profkit.frameworks.networks import array_training as steps
 from profkit.frameworks.networks.array_operators import (
@@ -35,6 +37,7 @@ from profkit.ops.networks.initialisers import Shape
 from profkit.ops.networks.layer import IMAGES, Layer
 from profkit.ops.networks.network import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, Network
 from profkit.ops.networks.parts import dropout_spec, gradient_specs, input_product, result_spec
+from profkit.ops.networks.positions import encoded_positions
 from profkit.ops.networks.reference import KEPT
 from profkit.ops.networks.work import BACKWARD, FORWARD, NO_LAYER, OPTIMISER
 from profkit.ops.pool2d import MAX
@@ -331,6 +334,16 @@ def _concat(plan: LayerPlan, layer: Layer) -> None:
     plan.array("concat", lambda *parts: join(parts, axis=1), layer.inputs, layer.name)
 
 
+def _positions(plan: LayerPlan, layer: Layer) -> None:
+    """As the sum of two arrays, of which one is made ahead."""
+    table = plan.value("table", *layer.output_shape)
+    ahead = plan.xp.asarray(
+        np.array(np.broadcast_to(encoded_positions(*layer.output_shape[1:]), layer.output_shape), "f")
+    )
+    plan.array("positions_table", lambda: ahead, (), table)
+    plan.kernel("add", _spec(plan, layer), (*layer.inputs, table), layer.name)
+
+
 def _lstm(plan: LayerPlan, layer: Layer) -> None:
     """In training the result of every step is kept; without a kernel for the gradient everything that a step had."""
     if not plan.is_training:
@@ -390,6 +403,7 @@ _FORWARD: Mapping[str, Callable[[LayerPlan, Layer], None]] = {
     kinds.ADD: _plain,
     kinds.CONCAT: _concat,
     kinds.EMBEDDING: _weighted,
+    kinds.POSITIONS: _positions,
     kinds.LSTM: _lstm,
     kinds.ATTENTION: _attention,
     kinds.MEAN: _mean,
@@ -476,6 +490,11 @@ def _back_through_add(plan: LayerPlan, layer: Layer, dy: str) -> None:
         plan.arrives(source, dy)
 
 
+def _back_through_positions(plan: LayerPlan, layer: Layer, dy: str) -> None:
+    if plan.wants(layer.inputs[0]):
+        plan.arrives(layer.inputs[0], dy)
+
+
 def _back_through_concat(plan: LayerPlan, layer: Layer, dy: str) -> None:
     first = 0
     for source in layer.inputs:
@@ -560,6 +579,7 @@ _BACKWARD: Mapping[str, Callable[[LayerPlan, Layer, str], None]] = {
     kinds.ADD: _back_through_add,
     kinds.CONCAT: _back_through_concat,
     kinds.EMBEDDING: _back_through_embedding,
+    kinds.POSITIONS: _back_through_positions,
     kinds.LSTM: _back_through_lstm,
     kinds.ATTENTION: _back_through_attention,
     kinds.MEAN: _back_through_mean,

@@ -39,9 +39,11 @@ from profkit.ops.networks.layer import (
     LSTM,
     MEAN,
     POOL2D,
+    POSITIONS,
     Layer,
 )
 from profkit.ops.networks.network import Network
+from profkit.ops.networks.positions import encoded_positions
 from profkit.ops.pool2d import MAX
 
 Tensor = Any
@@ -263,6 +265,17 @@ class Sum(nn.Module):  # type: ignore[misc]
         return a + b
 
 
+class Positions(nn.Module):  # type: ignore[misc]
+    """The encoding of positions, a buffer that is no part of the state."""
+
+    def __init__(self, steps: int, width: int) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.from_numpy(encoded_positions(steps, width)).float(), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.table
+
+
 class Mean(nn.Module):  # type: ignore[misc]
     """Over the steps."""
 
@@ -344,6 +357,7 @@ MODULES: Mapping[str, Callable[[Layer, bool], nn.Module]] = {
     ADD: lambda _layer, _in_place: Sum(),
     CONCAT: lambda _layer, _in_place: Joined(),
     EMBEDDING: _of_spec(Embedding),
+    POSITIONS: lambda layer, _in_place: Positions(*layer.output_shape[1:]),
     LSTM: _lstm,
     ATTENTION: _of_spec(Attention),
     MEAN: lambda _layer, _in_place: Mean(),

@@ -35,6 +35,7 @@ from profkit.ops.networks.layer import (
     LSTM,
     MEAN,
     POOL2D,
+    POSITIONS,
     Layer,
 )
 from profkit.ops.pool2d import AVERAGE, MAX, Pool2d
@@ -177,6 +178,12 @@ class Graph:
         """A row of the table for every index."""
         spec = Embedding(math.prod(self.shape), vocabulary, width)
         return self._add(name, EMBEDDING, spec, (*self.shape, width), start=start)
+
+    def positions(self, name: str) -> Graph:
+        """Adds the encoding of positions to each sequence: a constant, which nothing is learned of."""
+        if len(self.shape) != 3:
+            raise SpecError(f"{name} takes [batch, steps, features], but {self.last} gives {shape_text(self.shape)}")
+        return self._add(name, POSITIONS, Add(math.prod(self.shape)), self.shape)
 
     def lstm(
         self,

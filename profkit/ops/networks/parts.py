@@ -70,7 +70,7 @@ def _forward(layer: Layer, is_training: bool) -> LayerParts:
 
 
 def _backward(network: Network, layer: Layer) -> LayerParts:
-    if layer.kind in (kinds.FLATTEN, kinds.ADD):  # the gradient is that of the result
+    if layer.kind in (kinds.FLATTEN, kinds.ADD, kinds.POSITIONS):  # the gradient is that of the result
         return LayerParts(layer.name, layer.kind, BACKWARD)
     make = _BACKWARD.get(layer.kind)
     if make is None:

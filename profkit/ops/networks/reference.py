@@ -31,10 +31,12 @@ from profkit.ops.networks.layer import (
     LSTM,
     MEAN,
     POOL2D,
+    POSITIONS,
     Layer,
 )
 from profkit.ops.networks.network import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, Network
 from profkit.ops.networks.parts import gradient_specs
+from profkit.ops.networks.positions import encoded_positions
 from profkit.ops.networks.training import Training
 from profkit.ops.spec import Array, Spec, tolerance
 
@@ -253,6 +255,11 @@ def _joined(step: Step, layer: Layer) -> Values:
     return np.concatenate(step.inputs(layer), axis=1)
 
 
+def _positioned(step: Step, layer: Layer) -> Values:
+    result: Values = step.inputs(layer)[0] + encoded_positions(*layer.output_shape[1:])
+    return result
+
+
 def _mean(step: Step, layer: Layer) -> Values:
     result: Values = step.inputs(layer)[0].mean(axis=1)
     return result
@@ -265,6 +272,7 @@ _FORWARD: dict[str, Callable[[Step, Layer], Values]] = {
     FLATTEN: _reshaped,
     CONCAT: _joined,
     MEAN: _mean,
+    POSITIONS: _positioned,
 }
 
 # --- Backward: from the gradient by the result to those by the inputs; those by the parameters go into the step ---
@@ -349,6 +357,7 @@ _BACKWARD: dict[str, Callable[[Step, Layer, Values], Sequence[Values]]] = {
     **dict.fromkeys((POOL2D, ACTIVATION), _by_operator),
     LRN: _by_lrn,
     ADD: _by_add,
+    POSITIONS: lambda _step, _layer, dy: [dy],
     DROPOUT: lambda step, layer, dy: [dy * step.masks[layer.name]],
     FLATTEN: lambda step, layer, dy: [dy.reshape(step.inputs(layer)[0].shape)],
     EMBEDDING: _by_table,

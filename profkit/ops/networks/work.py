@@ -16,6 +16,7 @@ from profkit.ops.activation import RELU
 from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT
 from profkit.ops.networks.layer import (
     ACTIVATION,
+    ADD,
     ATTENTION,
     BATCH_NORM,
     CONCAT,
@@ -29,6 +30,7 @@ from profkit.ops.networks.layer import (
     LSTM,
     MEAN,
     POOL2D,
+    POSITIONS,
     Layer,
 )
 from profkit.ops.networks.network import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, Network
@@ -106,7 +108,7 @@ def kind_of(layer: Layer) -> str:
     spec: Any = layer.spec
     if layer.kind == ACTIVATION and spec.function == RELU:
         return "relu"
-    return "pool" if layer.kind == POOL2D else layer.kind
+    return {POOL2D: "pool", POSITIONS: ADD}.get(layer.kind, layer.kind)
 
 
 def _forward(network: Network, layer: Layer, is_training: bool) -> dict[str, StepWork]:
@@ -210,7 +212,7 @@ def _gradient(network: Network, layer: Layer) -> dict[str, StepWork]:
         return {DROPOUT: StepWork(size, 2 * size * FLOAT_BYTES)}
     if layer.kind in (CONCAT, MEAN):
         return {layer.kind: StepWork(0, _forward(network, layer, is_training=True)[layer.kind].bytes)}
-    return {}  # flatten and add: the gradient is that of the result
+    return {}  # flatten, add and positions: the gradient is that of the result
 
 
 _BACKWARD: dict[str, Callable[[Layer], dict[str, StepWork]]] = {

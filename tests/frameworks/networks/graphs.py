@@ -91,7 +91,7 @@ class Inception(_Small):
 
 @dataclass(frozen=True)
 class Recurrent(_Small):
-    """Indices, embedding, attention with its dense layers, layer normalisation, two forms of LSTM."""
+    """Indices, embedding, positions, attention with its dense layers, layer normalisation, two forms of LSTM."""
 
     name: ClassVar[str] = "recurrent"
     loss: ClassVar[str] = BINARY_CROSS_ENTROPY
@@ -101,7 +101,7 @@ class Recurrent(_Small):
 
     def describe(self) -> tuple[Layer, ...]:
         graph = Graph(self.input_shape(), Initialisation(glorot(), orthogonal(), weight_decay=0.01))
-        embedded = graph.embedding("embedding", 11, 8, start=Initialisation(uniform(0.5))).last
+        embedded = graph.embedding("embedding", 11, 8, start=Initialisation(uniform(0.5))).positions("positions").last
         # A bias of k has no influence: its gradient is the noise of the rounding.
         q, k, v = (graph.at(embedded).dense(part, 8, "none", bias=part != "k").last for part in ("q", "k", "v"))
         graph.attention("attention", q, k, v, heads=2, causal=True).add("sum", embedded).layer_norm("norm")

@@ -18,10 +18,7 @@ from profkit.ops.optimiser_step import ADAM
 
 @dataclass(frozen=True)
 class Transformer(Network):
-    """Embedding, blocks of attention and of two dense layers with GELU (4 x width), mean over the steps, dense 2.
-
-    There is no encoding of positions: the time of a step does not depend on it.
-    """
+    """Embedding with positions, blocks of attention and of two dense layers with GELU (4 x width), mean, dense 2."""
 
     name: ClassVar[str] = "transformer"
     data: ClassVar[str] = "IMDB"
@@ -49,6 +46,7 @@ class Transformer(Network):
     def describe(self) -> tuple[Layer, ...]:
         graph = Graph(self.input_shape(), Initialisation(glorot()))
         graph.embedding("embedding", self.known_words, self.width, start=Initialisation(uniform(0.05)))
+        graph.positions("positions")
         for number in range(1, self.depth + 1):
             self._block(graph, f"block{number}")
         return graph.layer_norm("norm").mean("mean").dense("output", self.classes, "none").layers
