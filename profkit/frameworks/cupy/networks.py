@@ -14,6 +14,7 @@ from profkit.frameworks.networks.array_operators import array_call
 from profkit.frameworks.networks.kernels import Kernels, LayerKernel
 from profkit.frameworks.networks.layer_program import ArrayDevice
 from profkit.frameworks.networks.plain_layers import LayerBuilder
+from profkit.ops.networks.layer import ATTENTION, BATCH_NORM, CONV2D, LAYER_NORM, LRN, LSTM, POOL2D
 from profkit.ops.spec import Spec
 
 
@@ -43,4 +44,5 @@ BUILDER = LayerBuilder(
         "a step ends when the device has finished",
     ),
     device=_device,
+    composed=(CONV2D, POOL2D, LRN, BATCH_NORM, LAYER_NORM, LSTM, ATTENTION),
 )

@@ -84,7 +84,9 @@ class NetworkBuilder:
     kinds: Collection[str] | None = None
     """Of the layers that it builds, in any graph; None: chains of CHAIN_KINDS only."""
     composed: Collection[str] = ()
-    """Of its kinds, those that it puts together from several operators."""
+    """Of its kinds, those that it puts together from several operators, forward."""
+    by_numpy: Collection[str] = ()
+    """Of its kinds, those for which it has no operator of its own: one call of NumPy."""
     optimizers: Sequence[str] = (SGD,)
     """Which of sgd, nesterov, adam and rmsprop it trains with, each as Training defines it."""
     has_schedules = False
