@@ -20,8 +20,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from listings import ListingError, demangled
 from measured_page import ROOT, page_head
-from sass import Mix, SassError, SassKernel, demangled, function_name, kernels_in, main_loop, mix
+from sass import Mix, SassKernel, function_name, kernels_in, main_loop, mix
 
 OPERATORS = ("matmul", "conv2d", "pool2d", "lrn", "bias_relu", "softmax")
 ORDERS = ("ascending", "descending", "random")
@@ -81,7 +82,7 @@ def require_all(build: Path) -> None:
     cache = build / "CMakeCache.txt"
     lines = cache.read_text(encoding="utf-8").splitlines() if cache.exists() else []
     if not {"PROFKIT_ALL:BOOL=ON", "PROFKIT_CUDA_ARCHITECTURES:STRING="} <= set(lines):
-        raise SassError(f"{build} is not of all architectures: pip install -e . -C cmake.define.PROFKIT_ALL=ON")
+        raise ListingError(f"{build} is not of all architectures: pip install -e . -C cmake.define.PROFKIT_ALL=ON")
 
 
 def run_tests(path: Path) -> None:
@@ -91,7 +92,7 @@ def run_tests(path: Path) -> None:
     environment = {**os.environ, "PROFKIT_PROOF": str(path)}
     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=sys.stderr, check=False)
     if done.returncode:
-        raise SassError("a test failed: there is no report of what is not right")
+        raise ListingError("a test failed: there is no report of what is not right")
 
 
 def read_proofs(path: Path) -> Proofs:
@@ -112,7 +113,7 @@ def compiled_kernels(build: Path, launches: dict[str, set[Launch]]) -> list[Comp
     """All kernels of the objects that the module is linked of."""
     objects = sorted(build.glob("csrc/CMakeFiles/profkit_cuda.dir/kernels/**/*.cu.o"))
     if not objects:
-        raise SassError(f"there are no CUDA objects in {build}; build profkit where nvcc is on the PATH")
+        raise ListingError(f"there are no CUDA objects in {build}; build profkit where nvcc is on the PATH")
     return [
         Compiled(kernel, mix(main_loop(kernel.instructions)), frozenset(launches.get(kernel.mangled, ())))
         for path in objects
@@ -134,7 +135,7 @@ def occupancies(kernels: Iterable[Compiled], build: Path, folder: Path) -> dict[
             lines.append(" ".join(map(str, (each.capability, *sizes))))
     done = subprocess.run([str(program)], input="\n".join(lines), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SassError(done.stderr.strip())
+        raise ListingError(done.stderr.strip())
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     for place, text in zip(places, done.stdout.split(), strict=True):
         found[place].append(float(text))
@@ -147,7 +148,7 @@ def toolkit_headers(build: Path) -> str:
         for line in path.read_text().splitlines():
             if line.startswith("set(CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES"):
                 return line.split('"')[1].split(";")[0]
-    raise SassError(f"{build} does not say where CUDA's headers are")
+    raise ListingError(f"{build} does not say where CUDA's headers are")
 
 
 def proof_table(keys: Sequence[str], proofs: dict[str, Proof], compiled: dict[str, list[Compiled]]) -> list[str]:
@@ -282,7 +283,7 @@ def main() -> int:
             found = read_proofs(proof)
             everything = compiled_kernels(build, found.launches)
             occupancy = occupancies(everything, build, Path(name))
-    except SassError as error:
+    except ListingError as error:
         print(error, file=sys.stderr)
         return 1
     compiled = {

@@ -29,7 +29,7 @@ def networks_table() -> list[str]:
     rows[0] += ["flops of a training step", "results kept", "memory of a training step"]
     for name, kind in NETWORKS.items():
         network = kind()
-        training = network.training()
+        training = network.training
         memory = network_memory(network, training)
         flops = sum(part.flops for part in network_work(network, training).values())
         rows.append(

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from listings import ListedInstruction, ListingError, demangled, output_of
 
 # What a product costs: one instruction of these (FFMA2 multiplies two pairs, HMMA a whole fragment).
 PRODUCTS = ("FFMA", "FFMA2", "HMMA")
@@ -24,17 +25,8 @@ _TARGET = re.compile(r"\b0x([0-9a-f]+)\s*$")
 _RESOURCES = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+)")
 
 
-class SassError(Exception):
-    """The listing cannot be had; the message says what to do."""
-
-
-@dataclass(frozen=True)
-class SassInstruction:
-    """One machine instruction; the opcode without its modifiers."""
-
-    address: int
-    opcode: str
-    operands: str
+class SassInstruction(ListedInstruction):
+    """The opcode is without its modifiers."""
 
     @property
     def target(self) -> int | None:
@@ -129,17 +121,15 @@ def parse_sass(listing: str) -> list[SassKernel]:
 
 def kernels_in(path: Path) -> list[SassKernel]:
     """The kernels of a cubin, an object or a module, with readable names and what they occupy."""
-    kernels = parse_sass(_output([cuobjdump(), "-sass", str(path)]))
-    resources = _resources(_output([cuobjdump(), "-res-usage", str(path)]))
+    kernels = parse_sass(output_of(cuobjdump(), "-sass", str(path)))
+    resources = _resources(output_of(cuobjdump(), "-res-usage", str(path)))
     names = demangled([kernel.mangled for kernel in kernels])
     result = []
-    for kernel, name in zip(kernels, names, strict=True):
+    for kernel in kernels:
         # Of a cubin, which is for one architecture, the resources come without it.
         found = resources.get((kernel.architecture, kernel.mangled)) or resources["", kernel.mangled]
-        registers, stack_bytes, shared_bytes = found
-        result.append(
-            replace(kernel, name=name, registers=registers, stack_bytes=stack_bytes, shared_bytes=shared_bytes)
-        )
+        sizes = dict(zip(("registers", "stack_bytes", "shared_bytes"), found))
+        result.append(replace(kernel, name=names[kernel.mangled], **sizes))
     return result
 
 
@@ -156,14 +146,6 @@ def _resources(listing: str) -> dict[tuple[str, str], tuple[int, int, int]]:
     return found
 
 
-def demangled(names: Sequence[str]) -> list[str]:
-    """C++ names as people write them."""
-    if not names:
-        return []
-    text = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True).stdout
-    return text.splitlines()
-
-
 def function_name(name: str) -> str:
     """`void profkit::cuda::matmul_naive<float>(...)` -> `matmul_naive`."""
     head = re.split(r"[<(]", name.removeprefix("void "), maxsplit=1)[0]
@@ -178,15 +160,8 @@ def cuobjdump() -> str:
         (path for place in places if (path := shutil.which("cuobjdump", path=str(place)))), None
     )
     if found is None:
-        raise SassError("no cuobjdump; pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm")
+        raise ListingError("no cuobjdump; pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm")
     return found
-
-
-def _output(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SassError(f"{' '.join(command)}: {done.stderr.strip() or f'exit code {done.returncode}'}")
-    return done.stdout
 
 
 def describe(kernel: SassKernel) -> str:
@@ -207,7 +182,7 @@ def main(paths: Sequence[str]) -> int:
         for path in paths:
             for kernel in kernels_in(Path(path)):
                 print(describe(kernel))
-    except SassError as error:
+    except ListingError as error:
         print(error, file=sys.stderr)
         return 1
     return 0

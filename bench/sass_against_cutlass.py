@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from listings import ListingError
 from measured_page import page_head
-from sass import SassError, SassKernel, function_name, kernels_in, main_loop, mix
+from sass import SassKernel, function_name, kernels_in, main_loop, mix
 
 SOURCES = Path(__file__).parents[1] / "csrc"
 ARCHITECTURES = ("sm_80", "sm_90")
@@ -114,7 +115,7 @@ def cutlass_headers(given: Path | None) -> Path:
     spec = importlib.util.find_spec("cutlass_library") if given is None else None
     found = Path(spec.origin).parent / "source" / "include" if spec and spec.origin else given
     if found is None or not (found / "cutlass" / "gemm").is_dir():
-        raise SassError(f"no CUTLASS headers in {found}; pip install nvidia-cutlass, or name them by --cutlass")
+        raise ListingError(f"no CUTLASS headers in {found}; pip install nvidia-cutlass, or name them by --cutlass")
     return found
 
 
@@ -122,12 +123,12 @@ def compiled(source: Path, include: Path, architecture: str, folder: Path) -> li
     """The kernels of a source."""
     nvcc = shutil.which("nvcc")
     if nvcc is None:
-        raise SassError("no nvcc on PATH")
+        raise ListingError("no nvcc on PATH")
     target = folder / f"{source.stem}-{architecture}.cubin"
     command = [nvcc, *FLAGS, f"-arch={architecture}", "-I", str(include), str(source), "-o", str(target)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SassError(f"nvcc cannot compile {source.name} for {architecture}:\n{done.stderr[-2000:]}")
+        raise ListingError(f"nvcc cannot compile {source.name} for {architecture}:\n{done.stderr[-2000:]}")
     return kernels_in(target)
 
 
@@ -180,7 +181,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as name:
             table = [row for each in ARCHITECTURES for row in rows(each, headers, Path(name))]
             version = subprocess.run(["nvcc", "--version"], capture_output=True, text=True, check=True).stdout
-    except SassError as error:
+    except ListingError as error:
         print(error, file=sys.stderr)
         return 2
     found = re.search(r"release \S+, V(\S+)", version)

@@ -35,7 +35,7 @@ from profkit.measurement.options import PATH, RUN, WHOLE, option
 from profkit.measurement.progress import Progress, Watcher
 from profkit.ops.axes import COUNTS
 from profkit.ops.fields import Fields
-from profkit.ops.networks import NETWORKS, FoldedNetwork, Training, find_network
+from profkit.ops.networks import NETWORKS, Training, find_network, fold_batch_norm
 from profkit.ops.networks.memory import network_memory
 from profkit.ops.networks.network import Network
 from profkit.rendering.progress import show_progress
@@ -156,9 +156,9 @@ def build_parser(network: type[Network] | None) -> Parser:
 def _requests(kind: type[Network], arguments: argparse.Namespace, chosen: NetworkOptions) -> list[NetworkRequest]:
     """One per framework, in the order in which they were named."""
     declared = kind(**_given(kind, arguments))
-    network = FoldedNetwork(declared) if chosen.fold_batch_norm else declared
+    network = fold_batch_norm(declared) if chosen.fold_batch_norm else declared
     given = _given(Training, arguments)
-    training = network.training().with_optimizer(given.get("optimizer", network.training().optimizer)).replaced(**given)
+    training = network.training.with_optimizer(given.get("optimizer", network.training.optimizer)).replaced(**given)
     threads = default_threads() if chosen.threads is None else chosen.threads
     cores_for(threads)
     options = read_options(NetworkRequest, arguments)

@@ -20,14 +20,7 @@ from profkit.rendering.traces.captures import trace_content
 from profkit.rendering.traces.files import write_chrome, write_perfetto
 from profkit.rendering.traces.folded import write_folded_bytes, write_folded_time
 from tests.capture.mixed_captures import CHILD, ORIGIN_NS, STEPS_NS, mixed_capture
-from tests.viewers.trace_viewers import (
-    ARGUMENTS,
-    COUNTERS,
-    SLICES,
-    Loaded,
-    load_with_catapult,
-    load_with_trace_processor,
-)
+from tests.viewers import trace_viewers as viewers
 
 pytest.importorskip("duckdb", reason="DuckDB is not installed: no SQL")
 ABOUT = "profkit capture"  # the instant that tells about the trace
@@ -56,7 +49,7 @@ class Trace:
     """The capture in one format, as the trace processor has it."""
 
     format: str
-    loaded: Loaded
+    loaded: viewers.Loaded
     counts: dict[str, int]
     slices: list[list[Any]]
     arguments: list[list[Any]]
@@ -68,7 +61,7 @@ def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     path = tmp_path_factory.mktemp("mixed") / "trace"
     WRITERS[request.param](trace_content(mixed_capture()), path)
     queries = [query.format(host=IS_HOST[request.param]) for query in COUNTS.values()]
-    loaded = load_with_trace_processor(path, [SLICES, ARGUMENTS, COUNTERS, *queries])
+    loaded = viewers.load_with_trace_processor(path, [viewers.SLICES, viewers.ARGUMENTS, viewers.COUNTERS, *queries])
     slices, arguments, counters, *counts = loaded.answers
     numbers = {table: answer[0][0] for table, answer in zip(COUNTS, counts)}
     return Trace(request.param, loaded, numbers, slices, arguments, counters)
@@ -148,8 +141,8 @@ def test_arrows_lead_from_launches_to_work_and_from_allocations_to_releases(tmp_
     write_chrome(trace_content(mixed_capture(), flows=10), tmp_path / "t.json")
 
     assert (launched, between_ranges) == (5, 1)
-    assert load_with_trace_processor(tmp_path / "t.json").flows == launched + between_ranges
-    imported = load_with_catapult(tmp_path / "t.json")
+    assert viewers.load_with_trace_processor(tmp_path / "t.json").flows == launched + between_ranges
+    imported = viewers.load_with_catapult(tmp_path / "t.json")
     assert len(imported["flows"]) == launched + between_ranges
 
 

@@ -9,12 +9,12 @@ Zen 2, whose rate is right; that one in turn counts shuffles far too high, so th
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from listings import ListedInstruction, ListingError, demangled, output_of, tool
 
 FMA_MODEL, OTHER_MODEL, WIDE_MODEL = "znver2", "znver3", "icelake-server"
 FMA_PIPES = 2
@@ -25,17 +25,8 @@ _RELOCATION = re.compile(r"^\s*[0-9a-f]+:?\s+R_X86_64_\w+\s+(\S+)")
 _TARGET = re.compile(r"^([0-9a-f]+) <")
 
 
-class LoopError(Exception):
-    """The listing cannot be had; the message says what to do."""
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """One machine instruction in AT&T syntax."""
-
-    address: int
-    opcode: str
-    operands: str
+class Instruction(ListedInstruction):
+    """In AT&T syntax."""
 
     @property
     def target(self) -> int | None:
@@ -90,7 +81,7 @@ class ObjectCode:
 
 def read_object(path: Path) -> ObjectCode:
     """Disassemble one object file."""
-    listing = _tool("objdump", "-dr", "--no-show-raw-insn", str(path))
+    listing = output_of(tool("objdump"), "-dr", "--no-show-raw-insn", str(path))
     functions: dict[str, list[Instruction]] = {}
     references: dict[str, set[str]] = {}
     current = ""
@@ -109,13 +100,13 @@ def _entries(path: Path, functions: Mapping[str, object]) -> dict[str, str]:
     """The registry's entries in an object: by name, the function that one points to and that takes a CpuCall."""
     pointers: dict[str, dict[int, str]] = {}
     section = ""
-    for line in _tool("objdump", "-r", str(path)).splitlines():
+    for line in output_of(tool("objdump"), "-r", str(path)).splitlines():
         if found := re.match(r"RELOCATION RECORDS FOR \[(.+)\]", line):
             section = found[1]
         elif "R_X86_64_64" in line and (found := _RELOCATION.match(line)):
             pointers.setdefault(section, {})[int(line.split()[0], 16)] = _symbol(found[1])
     entries = {}
-    table = _tool("objdump", "-t", str(path))
+    table = output_of(tool("objdump"), "-t", str(path))
     symbols = re.findall(r"^([0-9a-f]+) .{7} (\.data\S*)\s+([0-9a-f]+) (?:\.hidden )?(\S+)$", table, re.MULTILINE)
     for value, place, size, name in symbols:
         begin, end = int(value, 16), int(value, 16) + int(size, 16)
@@ -182,12 +173,10 @@ def modelled_cycles(loop: Loop, isa: str = "avx2") -> float:
         model = WIDE_MODEL
     lines = [_assembler(item) for item in loop.instructions]
     command = [f"-mcpu={model}", f"-iterations={ITERATIONS}", "-instruction-info=0", "-resource-pressure=0"]
-    text = subprocess.run(
-        [_found("llvm-mca"), *command], input="\n".join(lines) + "\n", capture_output=True, text=True, check=False
-    )
-    found = re.search(r"Total Cycles:\s+(\d+)", text.stdout)
+    text = output_of(tool("llvm-mca"), *command, given="\n".join(lines) + "\n")
+    found = re.search(r"Total Cycles:\s+(\d+)", text)
     if found is None:
-        raise LoopError(f"llvm-mca does not take the loop of {loop.function}: {text.stderr.strip()[:300]}")
+        raise ListingError(f"llvm-mca does not take the loop of {loop.function}: {text[:300]}")
     return int(found[1]) / ITERATIONS
 
 
@@ -206,12 +195,6 @@ def short_name(function: str) -> str:
             break
         text += sign
     return text.removeprefix("void ").replace("> >", ">>").strip()
-
-
-def demangled(names: Sequence[str]) -> dict[str, str]:
-    """Readable names."""
-    done = subprocess.run([_found("c++filt")], input="\n".join(names), capture_output=True, text=True, check=True)
-    return dict(zip(names, done.stdout.splitlines()))
 
 
 def _distinct(loops: Iterable[Loop]) -> list[Loop]:
@@ -237,17 +220,3 @@ def _assembler(item: Instruction) -> str:
 def _symbol(text: str) -> str:
     """The name in a relocation: without its offset, and of a section of one function that function's."""
     return re.sub(r"[-+]0x[0-9a-f]+$", "", text).removeprefix(".text.")
-
-
-def _tool(*command: str) -> str:
-    done = subprocess.run([_found(command[0]), *command[1:]], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise LoopError(f"{' '.join(command)}: {done.stderr.strip()}")
-    return done.stdout
-
-
-def _found(name: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        raise LoopError(f"{name} is not installed: the packages binutils and llvm have it")
-    return path

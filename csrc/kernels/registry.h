@@ -103,4 +103,11 @@ Kernel<Params> reference_row(const char* key) {
           }};
 }
 
+// Defines <op>_reference: the file's launch<T> with the type of the elements.
+#define PROFKIT_REFERENCE(op)                                                                     \
+  void op##_reference(const profkit_##op##_params& params, const Buffers& buffers, int threads) { \
+    params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)                    \
+                                    : launch<float>(params, buffers, threads);                    \
+  }
+
 }  // namespace profkit

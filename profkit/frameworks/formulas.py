@@ -11,19 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from profkit import ops
 from profkit.frameworks.layouts import channel_shape
-from profkit.ops import (
-    Activation,
-    Attention,
-    BatchNorm,
-    BiasRelu,
-    Embedding,
-    LayerNorm,
-    LocalResponseNorm,
-    Lstm,
-    OptimiserStep,
-    Softmax,
-)
 from profkit.ops.activation import GELU, HARD_SIGMOID, RELU, SCALED_TANH, SIGMOID, TANH, TANH_HEIGHT, TANH_SLOPE
 from profkit.ops.batch_norm import INFERENCE, PARAMETER_GRADIENT
 from profkit.ops.bias_relu import BIAS_GRADIENT
@@ -96,7 +85,7 @@ def _times_derivative(module: Module, function: str, x: Values, dy: Values) -> V
     return (TANH_SLOPE * (TANH_HEIGHT - y * y / TANH_HEIGHT)) * dy
 
 
-def _activation(module: Module, spec: Activation) -> Run:
+def _activation(module: Module, spec: ops.Activation) -> Run:
     if spec.direction == FORWARD:
         return lambda x: activated(module, spec.function, x)
     return lambda x, dy: _times_derivative(module, spec.function, x, dy)
@@ -109,7 +98,7 @@ def _normalised(xp: Any, x: Values, axes: Any, epsilon: float) -> tuple[Values, 
     return centred * inverse, inverse
 
 
-def _batch_norm(module: Module, spec: BatchNorm) -> Run:
+def _batch_norm(module: Module, spec: ops.BatchNorm) -> Run:
     xp, channels = module.xp, channel_shape(spec.layout)
     axes = (0, 2, 3) if spec.layout == "NCHW" else (0, 1, 2)
 
@@ -136,7 +125,7 @@ def _batch_norm(module: Module, spec: BatchNorm) -> Run:
     return inference if spec.mode == INFERENCE else forward
 
 
-def _layer_norm(module: Module, spec: LayerNorm) -> Run:
+def _layer_norm(module: Module, spec: ops.LayerNorm) -> Run:
     xp = module.xp
 
     def forward(x: Values, scale: Values, shift: Values) -> Values:
@@ -157,13 +146,13 @@ def _layer_norm(module: Module, spec: LayerNorm) -> Run:
     return by_parameters if spec.direction == PARAMETER_GRADIENT else by_input
 
 
-def _embedding(module: Module, spec: Embedding) -> Run:
+def _embedding(module: Module, spec: ops.Embedding) -> Run:
     if spec.direction == FORWARD:
         return lambda indices, table: module.xp.take(table, indices, axis=0)
     return lambda indices, dy: module.sums_by_index(dy, indices, spec.vocabulary)
 
 
-def lstm_step(module: Module, spec: Lstm, z: Values, c: Values) -> tuple[Values, Values]:
+def lstm_step(module: Module, spec: ops.Lstm, z: Values, c: Values) -> tuple[Values, Values]:
     """h and c of a step, from the sums of all gates and the c before it."""
     cells = spec.cells
     i, f, o = (
@@ -173,7 +162,7 @@ def lstm_step(module: Module, spec: Lstm, z: Values, c: Values) -> tuple[Values,
     return o * activated(module, spec.activation, c), c
 
 
-def _lstm(module: Module, spec: Lstm) -> Run:
+def _lstm(module: Module, spec: ops.Lstm) -> Run:
     """The products with x of all steps at once, then step by step."""
     xp = module.xp
 
@@ -189,7 +178,7 @@ def _lstm(module: Module, spec: Lstm) -> Run:
     return run
 
 
-def _attention(module: Module, spec: Attention) -> Run:
+def _attention(module: Module, spec: ops.Attention) -> Run:
     xp, scale, shape = module.xp, 1.0 / math.sqrt(spec.width), spec.result_shape()
 
     def heads(values: Values) -> Values:
@@ -207,7 +196,7 @@ def _attention(module: Module, spec: Attention) -> Run:
     return run
 
 
-def _optimiser_step(module: Module, spec: OptimiserStep) -> Run:
+def _optimiser_step(module: Module, spec: ops.OptimiserStep) -> Run:
     xp, (rate, root) = module.xp, spec.adam_factors()
 
     def decayed(w: Values, g: Values) -> Values:
@@ -236,7 +225,7 @@ def _optimiser_step(module: Module, spec: OptimiserStep) -> Run:
     return ways[spec.optimiser]
 
 
-def _softmax_gradient(module: Module, spec: Softmax) -> Run:
+def _softmax_gradient(module: Module, spec: ops.Softmax) -> Run:
     xp = module.xp
 
     def run(x: Values, labels: Values) -> Values:
@@ -246,7 +235,7 @@ def _softmax_gradient(module: Module, spec: Softmax) -> Run:
     return run
 
 
-def _bias_relu_gradient(module: Module, spec: BiasRelu) -> Run:
+def _bias_relu_gradient(module: Module, spec: ops.BiasRelu) -> Run:
     xp = module.xp
     axes = (0, 2, 3) if spec.layout == "NCHW" else (0, 1, 2)
     if spec.direction == BIAS_GRADIENT:
@@ -254,7 +243,7 @@ def _bias_relu_gradient(module: Module, spec: BiasRelu) -> Run:
     return lambda y, dy: xp.where(y > 0.0, dy, 0.0)
 
 
-def _lrn_gradient(module: Module, spec: LocalResponseNorm) -> Run:
+def _lrn_gradient(module: Module, spec: ops.LocalResponseNorm) -> Run:
     xp, (before, after) = module.xp, spec.reach
     at = 1 if spec.layout == "NCHW" else 3
     share = spec.alpha / spec.size

@@ -8,53 +8,28 @@ from collections.abc import Mapping
 from typing import Any
 
 from profkit.errors import SpecError, UsageError, unknown
-from profkit.ops.activation import Activation
-from profkit.ops.add import Add
-from profkit.ops.attention import Attention
-from profkit.ops.batch_norm import BatchNorm
-from profkit.ops.bias_relu import BiasRelu
-from profkit.ops.conv2d import Conv2d
-from profkit.ops.dropout import Dropout
-from profkit.ops.embedding import Embedding
-from profkit.ops.layer_norm import LayerNorm
-from profkit.ops.lrn import LocalResponseNorm
-from profkit.ops.lstm import Lstm
-from profkit.ops.matmul import MatMul
-from profkit.ops.optimiser_step import OptimiserStep
-from profkit.ops.pool2d import Pool2d
-from profkit.ops.softmax import Softmax
-from profkit.ops.spec import Spec
+from profkit.ops.activation import Activation as Activation
+from profkit.ops.add import Add as Add
+from profkit.ops.attention import Attention as Attention
+from profkit.ops.batch_norm import BatchNorm as BatchNorm
+from profkit.ops.bias_relu import BiasRelu as BiasRelu
+from profkit.ops.conv2d import Conv2d as Conv2d
+from profkit.ops.dropout import Dropout as Dropout
+from profkit.ops.embedding import Embedding as Embedding
+from profkit.ops.layer_norm import LayerNorm as LayerNorm
+from profkit.ops.lrn import LocalResponseNorm as LocalResponseNorm
+from profkit.ops.lstm import Lstm as Lstm
+from profkit.ops.matmul import MatMul as MatMul
+from profkit.ops.optimiser_step import OptimiserStep as OptimiserStep
+from profkit.ops.pool2d import Pool2d as Pool2d
+from profkit.ops.softmax import Softmax as Softmax
+from profkit.ops.spec import Spec as Spec
 
 for _module in pkgutil.iter_modules(__path__):
     if not _module.ispkg:
         importlib.import_module(f"{__name__}.{_module.name}")
 SPECS: dict[str, type[Spec]] = {kind.op: kind for kind in sorted(Spec.__subclasses__(), key=lambda kind: kind.op)}
 """Whatever a file of this folder defines, by name."""
-
-__all__ = [
-    "SPECS",
-    "Activation",
-    "Add",
-    "Attention",
-    "BatchNorm",
-    "BiasRelu",
-    "Conv2d",
-    "Dropout",
-    "Embedding",
-    "LayerNorm",
-    "LocalResponseNorm",
-    "Lstm",
-    "MatMul",
-    "OptimiserStep",
-    "Pool2d",
-    "Softmax",
-    "Spec",
-    "default_preset",
-    "find_preset",
-    "odd_specs",
-    "presets_for",
-    "spec_from_dict",
-]
 
 
 def presets_for(op: str) -> Mapping[str, Spec]:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from profkit.errors import SpecError
 from profkit.ops import axes
 from profkit.ops.axes import axis
-from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, result_or
 from profkit.ops.dtypes import DTYPE
-from profkit.ops.layout import LAYOUT, from_nchw, image_shape, to_nchw
+from profkit.ops.layout import LAYOUT, Images, from_nchw, to_nchw
 from profkit.ops.spec import Array, Spec
 
 Values = NDArray[np.float64]
@@ -26,7 +26,7 @@ OVER = (0, 2, 3)
 
 
 @dataclass(frozen=True)
-class BatchNorm(Spec):
+class BatchNorm(Images, Spec):
     """y = scale (x - mean) / sqrt(variance + epsilon) + shift; scale, shift, mean and variance are of the channel.
 
     Training: mean and biased variance of x over batch and pixels, made in the same call. Inference: those given.
@@ -37,17 +37,12 @@ class BatchNorm(Spec):
     op: ClassVar[str] = "batch_norm"
     size_formula: ClassVar[str] = "y has the shape of x; scale, shift, mean and variance have one value per channel"
 
-    batch: int = axis(axes.COUNT, 128, "images per call")
     channels: int = axis(axes.COUNT, 128, "channels")
-    height: int = axis(axes.COUNT, 32, "height")
-    width: int = axis(axes.COUNT, 32, "width")
     mode: str = axis(axes.choice(TRAINING, INFERENCE), TRAINING, "statistics of this batch, or given ones")
     epsilon: float = axis(axes.NUMBER, 1e-5, "added to the variance")
     layout: str = axis(LAYOUT, "NCHW", "order of the dimensions")
     dtype: str = axis(DTYPE, "float32", "element type")
-    direction: str = axis(
-        axes.choice(FORWARD, INPUT_GRADIENT, PARAMETER_GRADIENT), FORWARD, "the result, or a gradient of it"
-    )
+    direction: str = result_or(INPUT_GRADIENT, PARAMETER_GRADIENT)
 
     def check(self) -> None:
         if self.epsilon <= 0.0:
@@ -58,10 +53,6 @@ class BatchNorm(Spec):
     @property
     def values_per_channel(self) -> int:
         return self.batch * self.height * self.width
-
-    def x_shape(self) -> tuple[int, ...]:
-        """Shape of the images, for every direction."""
-        return image_shape(self.layout, self.batch, self.channels, (self.height, self.width))
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         x, each = self.x_shape(), (self.channels,)

@@ -10,18 +10,17 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from profkit.ops import axes
 from profkit.ops.axes import axis
-from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, result_or
 from profkit.ops.dtypes import DTYPE
-from profkit.ops.layout import LAYOUT, from_nchw, image_shape, to_nchw
+from profkit.ops.layout import LAYOUT, Images, from_nchw, to_nchw
 from profkit.ops.spec import Array, Spec
 
 BIAS_GRADIENT = "bias-gradient"
 
 
 @dataclass(frozen=True)
-class BiasRelu(Spec):
+class BiasRelu(Images, Spec):
     """y[n,c,i,j] = max(0, x[n,c,i,j] + b[c]); x and y in `layout`, b has one value per channel.
 
     Gradients, from y and dy: input-gradient is dy where y is above 0, otherwise 0; bias-gradient the same, summed up
@@ -31,19 +30,9 @@ class BiasRelu(Spec):
     op: ClassVar[str] = "bias_relu"
     size_formula: ClassVar[str] = "y = max(0, x + b[channel]), of the shape of x; all counts are at least 1"
 
-    batch: int = axis(axes.COUNT, 128, "images per call")
-    channels: int = axis(axes.COUNT, 64, "channels")
-    height: int = axis(axes.COUNT, 32, "height")
-    width: int = axis(axes.COUNT, 32, "width")
     layout: str = axis(LAYOUT, "NCHW", "order of the dimensions")
     dtype: str = axis(DTYPE, "float32", "element type")
-    direction: str = axis(
-        axes.choice(FORWARD, INPUT_GRADIENT, BIAS_GRADIENT), FORWARD, "the result, or a gradient of it"
-    )
-
-    def x_shape(self) -> tuple[int, ...]:
-        """Shape of the images, for every direction."""
-        return image_shape(self.layout, self.batch, self.channels, (self.height, self.width))
+    direction: str = result_or(INPUT_GRADIENT, BIAS_GRADIENT)
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         if self.direction == FORWARD:

@@ -25,6 +25,11 @@ MOST_WINDOW_VALUES = 1 << 24
 FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT = "forward", "input-gradient", "weight-gradient"
 
 
+def result_or(*gradients: str) -> Any:
+    """The field `direction` of an operator with these gradients."""
+    return axis(axes.choice(FORWARD, *gradients), FORWARD, "the result, or a gradient of it")
+
+
 @dataclass(frozen=True)
 class Conv2d(Spec):
     """y[n,k,i,j] = sum over c,r,s of x[n,c,i*stride+r*dilation-pad,...] * w[k,c,r,s] (+ bias, ReLU).
@@ -50,9 +55,7 @@ class Conv2d(Spec):
     activation: str = axis(axes.choice("none", "relu"), "none", "fused activation (forward only)")
     layout: str = axis(LAYOUT, "NCHW", "order of the input's and output's dimensions")
     dtype: str = axis(DTYPE, "float32", "element type")
-    direction: str = axis(
-        axes.choice(FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT), FORWARD, "the result, or a gradient of it"
-    )
+    direction: str = result_or(INPUT_GRADIENT, WEIGHT_GRADIENT)
 
     def check(self) -> None:
         for name in ("in_channels", "out_channels"):

@@ -13,7 +13,7 @@ from profkit.errors import SpecError
 from profkit.ops import axes
 from profkit.ops.axes import axis
 from profkit.ops.batch_norm import PARAMETER_GRADIENT
-from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, result_or
 from profkit.ops.dtypes import DTYPE
 from profkit.ops.spec import Array, Spec
 
@@ -32,9 +32,7 @@ class LayerNorm(Spec):
     width: int = axis(axes.COUNT, 256, "values per row")
     epsilon: float = axis(axes.NUMBER, 1e-5, "added to the variance")
     dtype: str = axis(DTYPE, "float32", "element type")
-    direction: str = axis(
-        axes.choice(FORWARD, INPUT_GRADIENT, PARAMETER_GRADIENT), FORWARD, "the result, or a gradient of it"
-    )
+    direction: str = result_or(INPUT_GRADIENT, PARAMETER_GRADIENT)
 
     def check(self) -> None:
         if self.epsilon <= 0.0:

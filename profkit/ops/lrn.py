@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -14,12 +15,12 @@ from profkit.ops import axes
 from profkit.ops.axes import axis
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT
 from profkit.ops.dtypes import DTYPE
-from profkit.ops.layout import LAYOUT, from_nchw, image_shape, to_nchw
+from profkit.ops.layout import LAYOUT, Images, from_nchw, to_nchw
 from profkit.ops.spec import Array, Spec
 
 
 @dataclass(frozen=True)
-class LocalResponseNorm(Spec):
+class LocalResponseNorm(Images, Spec):
     """y[c] = x[c] / (k + alpha/size * sum of x^2 over channels c - size//2 ... c + (size-1)//2)^beta.
 
     Channels outside the image count as zero. An even size has one channel more before than after, as in
@@ -31,10 +32,8 @@ class LocalResponseNorm(Spec):
     op: ClassVar[str] = "lrn"
     size_formula: ClassVar[str] = "y = x / (k + alpha/size * sum of x^2 over `size` channels)^beta, of the shape of x"
 
-    batch: int = axis(axes.COUNT, 128, "images per call")
-    channels: int = axis(axes.COUNT, 64, "channels")
-    height: int = axis(axes.COUNT, 16, "height")
-    width: int = axis(axes.COUNT, 16, "width")
+    height: int = axis(axes.COUNT, 16, "input height")
+    width: int = axis(axes.COUNT, 16, "input width")
     size: int = axis(axes.COUNT, 9, "neighbouring channels, the own one included")
     alpha: float = axis(axes.NUMBER, 0.001, "weight of the mean energy")
     beta: float = axis(axes.NUMBER, 0.75, "exponent")
@@ -55,13 +54,13 @@ class LocalResponseNorm(Spec):
         return self.size // 2, (self.size - 1) // 2
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
-        return {name: self.output_shape() for name in (("x",) if self.direction == FORWARD else ("x", "dy"))}
+        return {name: self.x_shape() for name in (("x",) if self.direction == FORWARD else ("x", "dy"))}
 
     def has_steep_inputs(self) -> bool:
         return self.direction == FORWARD
 
     def output_shape(self) -> tuple[int, ...]:
-        return image_shape(self.layout, self.batch, self.channels, (self.height, self.width))
+        return self.x_shape()
 
     def flops(self) -> int:
         """A multiply-add per neighbour, then scale, add, power and division: 2 size + 4 per element.
@@ -69,7 +68,7 @@ class LocalResponseNorm(Spec):
         The gradient: the energy again, the sum of what depends on x, two powers and five products: 4 size + 9.
         """
         per_element = 2 * self.size + 4 if self.direction == FORWARD else 4 * self.size + 9
-        return int(np.prod(self.output_shape(), dtype=np.int64)) * per_element
+        return prod(self.x_shape()) * per_element
 
     def reduction_length(self) -> int:
         return self.size

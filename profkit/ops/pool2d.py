@@ -14,7 +14,7 @@ from profkit.ops import axes
 from profkit.ops.axes import axis
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT
 from profkit.ops.dtypes import DTYPE
-from profkit.ops.layout import LAYOUT, from_nchw, image_shape, to_nchw
+from profkit.ops.layout import LAYOUT, Images, from_nchw, image_shape, to_nchw
 from profkit.ops.spec import LENET_MAPS, Array, Spec
 from profkit.ops.window import FORMULA, Window
 
@@ -25,7 +25,7 @@ MAX, AVERAGE = "max", "average"
 
 
 @dataclass(frozen=True)
-class Pool2d(Spec):
+class Pool2d(Images, Spec):
     """y[n,c,i,j] = max or average of x[n,c] under the window at (i*stride-pad, j*stride-pad).
 
     Padding never takes part: the average divides by the elements inside the image, and a window that
@@ -36,10 +36,6 @@ class Pool2d(Spec):
     op: ClassVar[str] = "pool2d"
     size_formula: ClassVar[str] = FORMULA
 
-    batch: int = axis(axes.COUNT, 128, "images per call")
-    channels: int = axis(axes.COUNT, 64, "channels")
-    height: int = axis(axes.COUNT, 32, "input height")
-    width: int = axis(axes.COUNT, 32, "input width")
     kernel_size: PairField = axis(axes.PAIR, (3, 3), "window size, 3 or 3x5")
     stride: PairField = axis(axes.PAIR, (2, 2), "step of the window")
     padding: PaddingField = axis(axes.PADDING, "same", "border around the input: a number, same, valid or TxBxLxR")
@@ -67,10 +63,6 @@ class Pool2d(Spec):
     def window(self) -> Window:
         """The sliding-window geometry: paddings as numbers, output height and width."""
         return Window((self.height, self.width), self.kernel_size, self.stride, self.padding)
-
-    def x_shape(self) -> tuple[int, ...]:
-        """Shape of the images that are pooled, for every direction."""
-        return image_shape(self.layout, self.batch, self.channels, (self.height, self.width))
 
     def y_shape(self) -> tuple[int, ...]:
         """Shape of the pooled images, for every direction."""

@@ -102,7 +102,7 @@ def test_a_network_is_trained_as_its_study_does_unless_told_otherwise(runs: Runs
         run("wrn_16_8", "--framework", "numpy", "--batch", "2", "--training", *words)
 
     own, faster, other = (request.training for request in runs.requests)
-    assert own == NETWORKS["wrn_16_8"]().training() and own.nesterov and own.schedule_at == (80, 120)
+    assert own == NETWORKS["wrn_16_8"]().training and own.nesterov and own.schedule_at == (80, 120)
     assert faster == own.replaced(learning_rate=0.5)
     assert (other.optimizer, other.nesterov, other.momentum, other.schedule) == ("rmsprop", False, 0.0, "steps")
 

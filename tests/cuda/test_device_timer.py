@@ -95,9 +95,7 @@ print(json.dumps([sample(timer, waits=True)[1], sample(timer, {then})[1]]))
 
 
 def test_a_timer_that_is_dropped_while_it_holds_lets_the_device_go() -> None:
-    value = answers(
-        BOUND
-        + """
+    text = """
 timer = _cuda.DeviceTimer(stream.handle, 60.0)
 timer.hold()
 call()
@@ -105,9 +103,8 @@ del timer
 _cuda.synchronize(stream.handle)
 print(json.dumps(result()))
 """
-    )
 
-    assert value == 8.0
+    assert answers(BOUND + text) == 8.0
 
 
 def test_a_flush_takes_memory_once_and_more_only_for_a_larger_one() -> None:
@@ -149,18 +146,9 @@ print(json.dumps([said(KernelError, lambda: _cuda.DeviceTimer(0, limit)) for lim
 
 
 def test_a_kernel_that_fails_between_the_events_shows_when_they_are_waited_for() -> None:
-    text = answers(
-        BOUND
-        + """
-timer = _cuda.DeviceTimer(stream.handle, 1.0)
-timer.hold()
-timer.begin()
-call()
-timer.end()
-timer.release()
-print(json.dumps(said(KernelError, timer.finish)))
-""",
-        fail="execution@2=700",  # the first one is the hold
-    )
+    text = """
+print(json.dumps(said(KernelError, lambda: sample(_cuda.DeviceTimer(stream.handle, 1.0)))))
+"""
 
-    assert "cudaErrorIllegalAddress" in text
+    # The first execution is the hold.
+    assert "cudaErrorIllegalAddress" in answers(BOUND + SAMPLE + text, fail="execution@2=700")

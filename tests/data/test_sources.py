@@ -159,7 +159,11 @@ def idx(*numbers: int, data: bytes = b"") -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("train-labels-idx1-ubyte.gz", gzip.compress(idx(0x801, 6, data=bytes(6)), mtime=0)[:20], "stream ends too early"),
+        (
+            "train-labels-idx1-ubyte.gz",
+            gzip.compress(idx(0x801, 6, data=bytes(6)), mtime=0)[:20],
+            "stream ends too early",
+        ),
         ("train-labels-idx1-ubyte.gz", b"\x1f\x8b" + bytes(range(60)), "its gzip stream is damaged"),
         ("train-labels-idx1-ubyte.gz", b"", "0 bytes are less than its header of 8"),
         ("train-labels-idx1-ubyte.gz", idx(0x803, 6), "its header has 0x803"),

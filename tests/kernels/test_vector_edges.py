@@ -13,22 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from profkit import _core
+from profkit import _core, ops
 from profkit.errors import SpecError
-from profkit.ops import (
-    Activation,
-    Add,
-    Attention,
-    BatchNorm,
-    BiasRelu,
-    Embedding,
-    LayerNorm,
-    LocalResponseNorm,
-    Lstm,
-    OptimiserStep,
-    Pool2d,
-    Softmax,
-)
 from profkit.ops.activation import FUNCTIONS
 from profkit.ops.optimiser_step import OPTIMISERS
 from profkit.ops.spec import Spec, max_error, tolerance
@@ -45,13 +31,13 @@ MANY = settings(max_examples=150, deadline=None)
 
 
 @st.composite
-def pool_specs(draw: st.DrawFn) -> Pool2d:
+def pool_specs(draw: st.DrawFn) -> ops.Pool2d:
     kernel, stride = st.integers(1, 5), st.integers(1, 4)
     while True:
         sides = [draw(SIZES), draw(SIZES)]
         pads = "x".join(str(draw(st.integers(0, 2))) for _ in range(4))
         try:
-            return Pool2d(
+            return ops.Pool2d(
                 draw(SMALL),
                 draw(SIZES),
                 sides[0],
@@ -67,14 +53,14 @@ def pool_specs(draw: st.DrawFn) -> Pool2d:
             continue
 
 
-def bias_specs() -> st.SearchStrategy[BiasRelu]:
+def bias_specs() -> st.SearchStrategy[ops.BiasRelu]:
     ways = st.sampled_from(DIRECTIONS)
-    return st.builds(BiasRelu, SMALL, SIZES, SIZES, SIZES, layout=LAYOUTS, dtype=DTYPES, direction=ways)
+    return st.builds(ops.BiasRelu, SMALL, SIZES, SIZES, SIZES, layout=LAYOUTS, dtype=DTYPES, direction=ways)
 
 
-def lrn_specs() -> st.SearchStrategy[LocalResponseNorm]:
+def lrn_specs() -> st.SearchStrategy[ops.LocalResponseNorm]:
     return st.builds(
-        LocalResponseNorm,
+        ops.LocalResponseNorm,
         SMALL,
         SIZES,
         st.integers(1, 12),
@@ -89,9 +75,9 @@ def lrn_specs() -> st.SearchStrategy[LocalResponseNorm]:
     )
 
 
-def softmax_specs() -> st.SearchStrategy[Softmax]:
+def softmax_specs() -> st.SearchStrategy[ops.Softmax]:
     # The gradient of a single class is 0, to which no error can be relative.
-    return st.builds(Softmax, SIZES, st.integers(2, 200), dtype=DTYPES, direction=st.sampled_from(DIRECTIONS))
+    return st.builds(ops.Softmax, SIZES, st.integers(2, 200), dtype=DTYPES, direction=st.sampled_from(DIRECTIONS))
 
 
 def layer_specs() -> st.SearchStrategy[Spec]:
@@ -102,16 +88,16 @@ def layer_specs() -> st.SearchStrategy[Spec]:
     images = (st.integers(3, 5), st.integers(1, 40), st.integers(3, 7), st.integers(3, 7))
     sizes = (st.integers(1, 5), st.integers(1, 4), st.integers(1, 20), st.integers(1, 40))
     return st.one_of(
-        st.builds(Activation, counts, st.sampled_from(FUNCTIONS), DTYPES, st.sampled_from(DIRECTIONS)),
-        st.builds(Add, counts, DTYPES),
-        st.builds(OptimiserStep, counts, st.sampled_from(OPTIMISERS), weight_decay=st.just(0.25), dtype=DTYPES),
-        st.builds(BatchNorm, *images, layout=LAYOUTS, dtype=DTYPES, direction=ways),
-        st.builds(LayerNorm, st.integers(1, 9), lengths, dtype=DTYPES, direction=ways),
+        st.builds(ops.Activation, counts, st.sampled_from(FUNCTIONS), DTYPES, st.sampled_from(DIRECTIONS)),
+        st.builds(ops.Add, counts, DTYPES),
+        st.builds(ops.OptimiserStep, counts, st.sampled_from(OPTIMISERS), weight_decay=st.just(0.25), dtype=DTYPES),
+        st.builds(ops.BatchNorm, *images, layout=LAYOUTS, dtype=DTYPES, direction=ways),
+        st.builds(ops.LayerNorm, st.integers(1, 9), lengths, dtype=DTYPES, direction=ways),
         st.builds(
-            Embedding, counts, st.integers(1, 20), lengths, DTYPES, st.sampled_from(["forward", "weight-gradient"])
+            ops.Embedding, counts, st.integers(1, 20), lengths, DTYPES, st.sampled_from(["forward", "weight-gradient"])
         ),
-        st.builds(Lstm, *sizes, returns_sequence=st.booleans(), dtype=DTYPES),
-        st.builds(Attention, *sizes, st.booleans(), DTYPES),
+        st.builds(ops.Lstm, *sizes, returns_sequence=st.booleans(), dtype=DTYPES),
+        st.builds(ops.Attention, *sizes, st.booleans(), DTYPES),
     )
 
 
@@ -170,7 +156,7 @@ def test_maxima_and_relu_keep_nan_and_infinities_as_the_reference_does(spec: Spe
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_relu_keeps_a_negative_zero_and_nothing_else_below_zero(layout: str) -> None:
-    spec = BiasRelu(1, 16, 4, 4, layout=layout)
+    spec = ops.BiasRelu(1, 16, 4, 4, layout=layout)
     x = np.tile(np.array([-0.0, 0.0, -1.0, 1.0], np.float32), 64).reshape(spec.output_shape())
 
     for key in _core.kernels("bias_relu"):
@@ -190,7 +176,7 @@ def test_relu_keeps_a_negative_zero_and_nothing_else_below_zero(layout: str) -> 
 def test_softmax_of_a_row_with_no_number_spoils_that_row_only(
     rows: int, columns: int, at: int, value: float, dtype: str
 ) -> None:
-    spec = Softmax(rows, columns, dtype=dtype)
+    spec = ops.Softmax(rows, columns, dtype=dtype)
     x = spec.make_inputs()["x"].copy()
     x[0, at % columns] = value
 
@@ -207,7 +193,7 @@ def test_softmax_of_a_row_with_no_number_spoils_that_row_only(
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_softmax_of_numbers_far_apart_neither_overflows_nor_loses_the_small_ones(dtype: str) -> None:
-    spec = Softmax(1, 48, dtype=dtype)
+    spec = ops.Softmax(1, 48, dtype=dtype)
     x = np.linspace(-90, 0, 48).astype(dtype)[None] * np.array(1.0, dtype)
     exact = np.exp(x.astype(np.float64))
     exact /= exact.sum()

@@ -13,23 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from profkit import ops
 from profkit.errors import SpecError
-from profkit.ops import (
-    Activation,
-    Add,
-    Attention,
-    BatchNorm,
-    BiasRelu,
-    Dropout,
-    Embedding,
-    LayerNorm,
-    LocalResponseNorm,
-    Lstm,
-    OptimiserStep,
-    Softmax,
-    Spec,
-    odd_specs,
-)
 from profkit.ops.layout import to_nchw
 from profkit.ops.spec import Array
 
@@ -47,19 +32,19 @@ def function_of(name: str, x: float) -> float:
     }[name]()
 
 
-def activation(spec: Activation, inputs: Inputs) -> list[float]:
+def activation(spec: ops.Activation, inputs: Inputs) -> list[float]:
     return [function_of(spec.function, float(x)) for x in inputs["x"]]
 
 
-def add(spec: Add, inputs: Inputs) -> list[float]:
+def add(spec: ops.Add, inputs: Inputs) -> list[float]:
     return [float(a) + float(b) for a, b in zip(inputs["a"], inputs["b"])]
 
 
-def dropout(spec: Dropout, inputs: Inputs) -> list[float]:
+def dropout(spec: ops.Dropout, inputs: Inputs) -> list[float]:
     return [float(x) * float(mask) for x, mask in zip(inputs["x"], inputs["mask"])]
 
 
-def batch_norm(spec: BatchNorm, inputs: Inputs) -> Array:
+def batch_norm(spec: ops.BatchNorm, inputs: Inputs) -> Array:
     x = to_nchw(spec.layout, inputs["x"])
     y = np.empty(x.shape)
     for c in range(spec.channels):
@@ -73,7 +58,7 @@ def batch_norm(spec: BatchNorm, inputs: Inputs) -> Array:
     return y if spec.layout == "NCHW" else y.transpose(0, 2, 3, 1)
 
 
-def layer_norm(spec: LayerNorm, inputs: Inputs) -> list[list[float]]:
+def layer_norm(spec: ops.LayerNorm, inputs: Inputs) -> list[list[float]]:
     rows = []
     for row in inputs["x"].astype(np.float64).tolist():
         deviation = math.sqrt(statistics.pvariance(row) + spec.epsilon)
@@ -82,11 +67,11 @@ def layer_norm(spec: LayerNorm, inputs: Inputs) -> list[list[float]]:
     return rows
 
 
-def embedding(spec: Embedding, inputs: Inputs) -> list[Array]:
+def embedding(spec: ops.Embedding, inputs: Inputs) -> list[Array]:
     return [inputs["table"][int(index)].astype(np.float64) for index in inputs["indices"]]
 
 
-def lstm(spec: Lstm, inputs: Inputs) -> Array:
+def lstm(spec: ops.Lstm, inputs: Inputs) -> Array:
     """`h` and `c` are the state before the first step, `z` is added to the gates' sums."""
     x, w, u, b = (inputs[name].astype(np.float64) for name in ("x", "w", "u", "b"))
     state, more = np.zeros((spec.batch, spec.cells)), np.zeros((spec.batch, spec.steps, 4 * spec.cells))
@@ -109,7 +94,7 @@ def lstm(spec: Lstm, inputs: Inputs) -> Array:
     return result if spec.returns_sequence else result[:, -1]
 
 
-def attention(spec: Attention, inputs: Inputs) -> Array:
+def attention(spec: ops.Attention, inputs: Inputs) -> Array:
     q, k, v = (inputs[name].astype(np.float64) for name in ("q", "k", "v"))
     y = np.zeros(spec.output_shape())
     for n in range(spec.batch):
@@ -123,7 +108,7 @@ def attention(spec: Attention, inputs: Inputs) -> Array:
     return y
 
 
-def optimiser_step(spec: OptimiserStep, inputs: Inputs) -> Any:
+def optimiser_step(spec: ops.OptimiserStep, inputs: Inputs) -> Any:
     columns = []
     for w, slope, *states in zip(*(array.astype(np.float64).tolist() for array in inputs.values())):
         g = slope + spec.weight_decay * w
@@ -159,7 +144,7 @@ BY_LOOPS: dict[str, Callable[[Any, Inputs], Any]] = {
 
 @pytest.mark.parametrize("op", BY_LOOPS)
 def test_results_follow_the_definition(op: str) -> None:
-    specs = [spec for spec in odd_specs(op) if getattr(spec, "direction", "forward") == "forward"]
+    specs = [spec for spec in ops.odd_specs(op) if getattr(spec, "direction", "forward") == "forward"]
     for spec in [spec for spec in specs if spec.flops() < 100_000]:
         inputs = spec.make_inputs(seed=3)
 
@@ -186,32 +171,32 @@ def by_differences(loss: Callable[[NDArray[np.float64]], float], at: Array) -> N
 INPUT = {"input-gradient": "x"}
 NORM = {**INPUT, "parameter-gradient": "scale shift"}
 LSTM = {**INPUT, "weight-gradient": "w u b"}
-GRADIENTS: tuple[tuple[Spec, Mapping[str, str]], ...] = (
-    *((Activation(9, name, "float64"), INPUT) for name in ("relu", "tanh", "scaled_tanh")),
-    *((Activation(9, name, "float64"), INPUT) for name in ("sigmoid", "hard_sigmoid", "gelu")),
-    (BatchNorm(2, 3, 2, 3, dtype="float64", epsilon=0.01), NORM),
-    (BatchNorm(5, 2, 1, 1, layout="NHWC", dtype="float64"), NORM),
-    (LayerNorm(3, 5, 0.01, "float64"), NORM),
-    (LocalResponseNorm(1, 6, 2, 2, size=4, alpha=0.5, dtype="float64"), INPUT),
-    (LocalResponseNorm(1, 5, 1, 2, size=3, alpha=2.0, beta=0.5, layout="NHWC", dtype="float64"), INPUT),
-    (BiasRelu(2, 3, 2, 2, dtype="float64"), {**INPUT, "bias-gradient": "b"}),
-    (BiasRelu(2, 3, 2, 1, layout="NHWC", dtype="float64"), {**INPUT, "bias-gradient": "b"}),
-    (Embedding(7, 4, 3, "float64"), {"weight-gradient": "table"}),
-    (Lstm(2, 3, 2, 3, dtype="float64"), LSTM),
-    (Lstm(1, 3, 3, 2, "sigmoid", "hard_sigmoid", True, "float64"), LSTM),
-    (Lstm(2, 1, 1, 2, "tanh", "hard_sigmoid", True, "float64"), LSTM),
-    (Attention(2, 2, 3, 2, dtype="float64"), {"input-gradient": "q k v"}),
-    (Attention(1, 2, 4, 3, True, "float64"), {"input-gradient": "q k v"}),
+GRADIENTS: tuple[tuple[ops.Spec, Mapping[str, str]], ...] = (
+    *((ops.Activation(9, name, "float64"), INPUT) for name in ("relu", "tanh", "scaled_tanh")),
+    *((ops.Activation(9, name, "float64"), INPUT) for name in ("sigmoid", "hard_sigmoid", "gelu")),
+    (ops.BatchNorm(2, 3, 2, 3, dtype="float64", epsilon=0.01), NORM),
+    (ops.BatchNorm(5, 2, 1, 1, layout="NHWC", dtype="float64"), NORM),
+    (ops.LayerNorm(3, 5, 0.01, "float64"), NORM),
+    (ops.LocalResponseNorm(1, 6, 2, 2, size=4, alpha=0.5, dtype="float64"), INPUT),
+    (ops.LocalResponseNorm(1, 5, 1, 2, size=3, alpha=2.0, beta=0.5, layout="NHWC", dtype="float64"), INPUT),
+    (ops.BiasRelu(2, 3, 2, 2, dtype="float64"), {**INPUT, "bias-gradient": "b"}),
+    (ops.BiasRelu(2, 3, 2, 1, layout="NHWC", dtype="float64"), {**INPUT, "bias-gradient": "b"}),
+    (ops.Embedding(7, 4, 3, "float64"), {"weight-gradient": "table"}),
+    (ops.Lstm(2, 3, 2, 3, dtype="float64"), LSTM),
+    (ops.Lstm(1, 3, 3, 2, "sigmoid", "hard_sigmoid", True, "float64"), LSTM),
+    (ops.Lstm(2, 1, 1, 2, "tanh", "hard_sigmoid", True, "float64"), LSTM),
+    (ops.Attention(2, 2, 3, 2, dtype="float64"), {"input-gradient": "q k v"}),
+    (ops.Attention(1, 2, 4, 3, True, "float64"), {"input-gradient": "q k v"}),
 )
 
 
-def along(spec: Spec, inputs: Inputs, dy: Array, name: str, at: NDArray[np.float64]) -> float:
+def along(spec: ops.Spec, inputs: Inputs, dy: Array, name: str, at: NDArray[np.float64]) -> float:
     """The result in the direction dy, with another value of one input."""
     return float((spec.reference({**inputs, name: at}) * dy).sum())
 
 
 @pytest.mark.parametrize(("spec", "directions"), GRADIENTS, ids=lambda value: repr(value)[:60])
-def test_gradients_are_those_of_the_result(spec: Spec, directions: Mapping[str, str]) -> None:
+def test_gradients_are_those_of_the_result(spec: ops.Spec, directions: Mapping[str, str]) -> None:
     inputs = spec.make_inputs(seed=5)
     y = spec.reference(inputs)
     dy = np.random.default_rng(6).standard_normal(y.shape)
@@ -232,7 +217,7 @@ def test_gradients_are_those_of_the_result(spec: Spec, directions: Mapping[str, 
 def test_gradients_by_what_an_lstm_holds_are_those_of_the_result(
     direction: str, names: str, returns_sequence: bool
 ) -> None:
-    spec = Lstm(2, 3, 2, 2, returns_sequence=returns_sequence, dtype="float64")
+    spec = ops.Lstm(2, 3, 2, 2, returns_sequence=returns_sequence, dtype="float64")
     inputs = spec.make_inputs(seed=5)
     dy = np.random.default_rng(6).standard_normal(spec.output_shape())
     of_gradient = spec.replaced(direction=direction)
@@ -250,7 +235,7 @@ def test_gradients_by_what_an_lstm_holds_are_those_of_the_result(
 
 
 def test_the_gradient_of_softmax_is_that_of_its_cross_entropy() -> None:
-    spec = Softmax(3, 5, "float64", "input-gradient")
+    spec = ops.Softmax(3, 5, "float64", "input-gradient")
     inputs = spec.make_inputs(seed=2)
 
     def cross_entropy(x: NDArray[np.float64]) -> float:
@@ -262,30 +247,30 @@ def test_the_gradient_of_softmax_is_that_of_its_cross_entropy() -> None:
 
 
 def test_inputs_are_such_as_the_operator_may_meet() -> None:
-    mask = Dropout(10_000, 0.25).make_inputs()["mask"]
-    indices = Embedding(1000, 7, 3).make_inputs()["indices"]
-    variance = BatchNorm(2, 64, 1, 1, mode="inference").make_inputs()["variance"]
+    mask = ops.Dropout(10_000, 0.25).make_inputs()["mask"]
+    indices = ops.Embedding(1000, 7, 3).make_inputs()["indices"]
+    variance = ops.BatchNorm(2, 64, 1, 1, mode="inference").make_inputs()["variance"]
 
     assert sorted(set(mask.tolist())) == [0.0, np.float32(4 / 3)]
     assert np.mean(mask == 0) == pytest.approx(0.25, abs=0.02)
     assert indices.dtype == np.int64 and set(indices.tolist()) == set(range(7))
     assert variance.min() > 0
-    assert Dropout(99).make_inputs(3)["mask"].tobytes() == Dropout(99).make_inputs(3)["mask"].tobytes()
+    assert ops.Dropout(99).make_inputs(3)["mask"].tobytes() == ops.Dropout(99).make_inputs(3)["mask"].tobytes()
 
 
 @pytest.mark.parametrize(
     ("op", "fields", "words"),
     [
-        (Dropout, {"rate": 1.0}, "rate 1 must be at least 0 and below 1"),
-        (BatchNorm, {"epsilon": 0.0}, "epsilon 0 must be above 0"),
-        (BatchNorm, {"mode": "inference", "direction": "input-gradient"}, "input-gradient is of training"),
-        (LayerNorm, {"epsilon": -1.0}, "epsilon -1 must be above 0"),
-        (OptimiserStep, {"momentum": 1.0}, "momentum 1 must be at least 0 and below 1"),
-        (OptimiserStep, {"nesterov": True}, "nesterov needs sgd with momentum, not adam"),
-        (OptimiserStep, {"optimiser": "adagrad"}, "expected one of sgd, adam, rmsprop"),
-        (Activation, {"function": "swish"}, "expected one of relu, tanh"),
+        (ops.Dropout, {"rate": 1.0}, "rate 1 must be at least 0 and below 1"),
+        (ops.BatchNorm, {"epsilon": 0.0}, "epsilon 0 must be above 0"),
+        (ops.BatchNorm, {"mode": "inference", "direction": "input-gradient"}, "input-gradient is of training"),
+        (ops.LayerNorm, {"epsilon": -1.0}, "epsilon -1 must be above 0"),
+        (ops.OptimiserStep, {"momentum": 1.0}, "momentum 1 must be at least 0 and below 1"),
+        (ops.OptimiserStep, {"nesterov": True}, "nesterov needs sgd with momentum, not adam"),
+        (ops.OptimiserStep, {"optimiser": "adagrad"}, "expected one of sgd, adam, rmsprop"),
+        (ops.Activation, {"function": "swish"}, "expected one of relu, tanh"),
     ],
 )
-def test_fields_that_cannot_be_are_refused_with_their_numbers(op: type[Spec], fields: Any, words: str) -> None:
+def test_fields_that_cannot_be_are_refused_with_their_numbers(op: type[ops.Spec], fields: Any, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         op(**fields)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profkit.attribution.usage import UsageRows
 from profkit.capture.schema import NONE, Capture
 from profkit.frameworks.adapter import Implementation
 from profkit.measurement.workers.process import WorkerFailure
@@ -23,6 +22,7 @@ from profkit.selftests.host_peaks import judge_peak, judge_rate
 from profkit.selftests.kernels import prove_kernels
 from profkit.selftests.recorded import run_recorded
 from profkit.selftests.table import kernel_table
+from tests.selftests.tampering import lose_from
 
 
 @pytest.fixture(scope="module")
@@ -116,10 +116,7 @@ def test_nvtx_ranges_that_are_missing_are_wrong(look: Look) -> None:
 def test_a_table_that_loses_a_nanosecond_or_a_byte_is_wrong(
     column: str, name: str, look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = UsageRows.column
-    monkeypatch.setattr(
-        UsageRows, "column", lambda rows, of: [*whole(rows, of)[:-1], 1] if of == column else whole(rows, of)
-    )
+    lose_from(column, monkeypatch)
 
     assert [finding.name for finding in look().values() if finding.status == WRONG] == [name]
 

@@ -18,6 +18,7 @@ from profkit.selftests import cuda_recorder
 from profkit.selftests.findings import CheckContext, CheckResult
 from profkit.selftests.recorded import run_recorded
 from tests.cuda.cuda_double import double_environment, run_on_double
+from tests.selftests.tampering import lose_from
 from tests.tracer.cupti.gpu_programs import double
 
 NAIVE, WARP = "matmul/native/cuda/naive", "softmax/native/cuda/warp_rows"
@@ -257,12 +258,7 @@ def test_what_is_lost_is_wrong_and_what_is_unknown_is_not_proven(
 def test_a_device_table_that_loses_something_is_wrong(
     column: str, name: str, recorded: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from profkit.attribution.usage import UsageRows
-
-    whole = UsageRows.column
-    monkeypatch.setattr(
-        UsageRows, "column", lambda rows, of: [*whole(rows, of)[:-1], 1] if of == column else whole(rows, of)
-    )
+    lose_from(column, monkeypatch)
 
     found = found_in(recorded, monkeypatch)
 

@@ -1,11 +1,9 @@
-// What the reference kernels share: where an element of an image batch lies, in either layout, and how
-// threads divide the planes.
+// Where an element of an image batch lies, in either layout.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/params.h"
-#include "runtime/threads.h"
 
 namespace profkit {
 
@@ -22,15 +20,5 @@ struct ImageIndex {
     return n * n_step + c * c_step + h * h_step + w * w_step;
   }
 };
-
-// Runs body(i, j) for all i < outer, j < inner, for example the planes (image, channel) of a batch. A thread
-// owns consecutive pairs.
-template <class Body>
-void parallel_pairs(int threads, int64_t outer, int64_t inner, const Body& body) {
-  parallel(threads, [&](int thread) {
-    const Range own = split(outer * inner, threads, thread);
-    for (int64_t pair = own.begin; pair < own.end; ++pair) body(pair / inner, pair % inner);
-  });
-}
 
 }  // namespace profkit

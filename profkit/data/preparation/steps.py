@@ -13,16 +13,9 @@ from functools import partial
 import numpy as np
 
 from profkit.data.dataset import Data
+from profkit.data.preparation import pixels
 from profkit.data.preparation.gist import gist
 from profkit.data.preparation.hog import hog_hue
-from profkit.data.preparation.pixels import (
-    column_scales,
-    fitted_size,
-    global_contrast,
-    mean_pixel,
-    normalised_width,
-    scaled,
-)
 from profkit.data.preparation.whitening import kept_zca
 from profkit.errors import UsageError, check_names
 from profkit.ops.networks.network import CROSS_ENTROPY, Network
@@ -46,26 +39,26 @@ def _always(change: Change) -> Callable[[Array, tuple[int, ...]], Change]:
 
 
 def _fit_size(_train: Array, shape: tuple[int, ...]) -> Change:
-    return partial(fitted_size, height=shape[-2], width=shape[-1])
+    return partial(pixels.fitted_size, height=shape[-2], width=shape[-1])
 
 
 def _fit_mean_pixel(train: Array, _shape: tuple[int, ...]) -> Change:
-    mean = mean_pixel(train)
+    mean = pixels.mean_pixel(train)
     return lambda images: images.astype(np.float32) - mean
 
 
 def _fit_columns(train: Array, _shape: tuple[int, ...]) -> Change:
-    mean, deviation = column_scales(train)
+    mean, deviation = pixels.column_scales(train)
     return lambda rows: (rows - mean) / deviation
 
 
 STEPS: Mapping[str, Step] = {
     "fit": Step("", _fit_size),
-    "scale": Step("divided by 255", _always(scaled)),
-    "contrast": Step("mean 0 and deviation 1 per image", _always(global_contrast)),
+    "scale": Step("divided by 255", _always(pixels.scaled)),
+    "contrast": Step("mean 0 and deviation 1 per image", _always(pixels.global_contrast)),
     "mean_pixel": Step("minus the mean pixel", _fit_mean_pixel),
     "zca": Step("ZCA-whitened", lambda train, _shape: kept_zca(train)),
-    "width_20": Step("digits 20 pixels wide", _always(normalised_width)),
+    "width_20": Step("digits 20 pixels wide", _always(pixels.normalised_width)),
     "gist": Step("as GIST", _always(gist)),
     "hog_hue": Step("as HOG and hues", _always(hog_hue)),
     "columns": Step("mean 0 and deviation 1 per column", _fit_columns),

@@ -9,25 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from profkit import ops
 from profkit.frameworks.adapter import Array, Prepared
 from profkit.frameworks.formulas import Module, formula, lstm_step
 from profkit.frameworks.formulas import activated as by_formula
 from profkit.frameworks.framework import ALL_DTYPES, Framework, Job, product
 from profkit.frameworks.layouts import channel_shape
 from profkit.frameworks.lazy import Tensor, jax
-from profkit.ops import (
-    Activation,
-    Attention,
-    BatchNorm,
-    BiasRelu,
-    Conv2d,
-    LayerNorm,
-    LocalResponseNorm,
-    Lstm,
-    MatMul,
-    Pool2d,
-    Softmax,
-)
 from profkit.ops.activation import GELU, RELU, SIGMOID, TANH
 from profkit.ops.batch_norm import PARAMETER_GRADIENT
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
@@ -90,7 +78,7 @@ def _prepared(run: Callable[..., Tensor], arrays: Sequence[Array], note: str = "
 
 
 @ADAPTER.operator("conv2d")
-def _conv2d(job: Job, spec: Conv2d) -> Prepared:
+def _conv2d(job: Job, spec: ops.Conv2d) -> Prepared:
     channels = channel_shape(spec.layout)
 
     # A convolution is linear in either argument: its transpose is the gradient alone, no forward pass.
@@ -115,7 +103,7 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     return _prepared(forward, job.arrays("x", "w", "b"))
 
 
-def convolve(spec: Conv2d, x: Tensor, w: Tensor, filters: str = "OIHW") -> Tensor:
+def convolve(spec: ops.Conv2d, x: Tensor, w: Tensor, filters: str = "OIHW") -> Tensor:
     """The bare convolution of images in the spec's layout; `filters` is the layout of w."""
     return jax.lax.conv_general_dilated(
         x,
@@ -129,19 +117,19 @@ def convolve(spec: Conv2d, x: Tensor, w: Tensor, filters: str = "OIHW") -> Tenso
 
 
 @ADAPTER.operator("matmul")
-def _matmul(job: Job, spec: MatMul) -> Prepared:
+def _matmul(job: Job, spec: ops.MatMul) -> Prepared:
     return _prepared(product(jax.numpy, spec, in_place=False), job.arrays("a", "b", "bias"))
 
 
 @ADAPTER.operator("pool2d")
-def _pool2d(job: Job, spec: Pool2d) -> Prepared:
+def _pool2d(job: Job, spec: ops.Pool2d) -> Prepared:
     if spec.direction != FORWARD:
         return _pool2d_gradient(job, spec)
     run, divisors = pooling(spec)
     return _prepared(run, [job.inputs["x"], *divisors])
 
 
-def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
+def _pool2d_gradient(job: Job, spec: ops.Pool2d) -> Prepared:
     """JAX's own derivative; XLA drops the forward pass, whose result is unused."""
     run, divisors = pooling(spec)
     if spec.mode == MAX:
@@ -152,7 +140,7 @@ def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
     )
 
 
-def pooling(spec: Pool2d) -> tuple[Callable[..., Tensor], list[Array]]:
+def pooling(spec: ops.Pool2d) -> tuple[Callable[..., Tensor], list[Array]]:
     """The pooling of x, and its additional input: the divisors of an average."""
     lax = jax.lax
     sizes = (image_shape(spec.layout, 1, 1, size) for size in (spec.kernel_size, spec.stride))
@@ -166,7 +154,7 @@ def pooling(spec: Pool2d) -> tuple[Callable[..., Tensor], list[Array]]:
 
 
 @ADAPTER.operator("lrn")
-def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
+def _lrn(job: Job, spec: ops.LocalResponseNorm) -> Prepared:
     note = "JAX has no LRN: reduce_window over channels, power and division"
     if spec.direction != FORWARD:
         return _prepared(
@@ -175,7 +163,7 @@ def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
     return _prepared(lambda x: normalise(spec, x), [job.inputs["x"]], note)
 
 
-def normalise(spec: LocalResponseNorm, x: Tensor) -> Tensor:
+def normalise(spec: ops.LocalResponseNorm, x: Tensor) -> Tensor:
     """Local response normalisation of images in the spec's layout."""
     lax = jax.lax
     at = 1 if spec.layout == "NCHW" else 3
@@ -186,7 +174,7 @@ def normalise(spec: LocalResponseNorm, x: Tensor) -> Tensor:
 
 
 @ADAPTER.operator("bias_relu")
-def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
+def _bias_relu(job: Job, spec: ops.BiasRelu) -> Prepared:
     if spec.direction != FORWARD:
         return _by_formula(job, spec)
     channels = channel_shape(spec.layout)
@@ -194,7 +182,7 @@ def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
 
 
 @ADAPTER.operator("softmax")
-def _softmax(job: Job, spec: Softmax) -> Prepared:
+def _softmax(job: Job, spec: ops.Softmax) -> Prepared:
     if spec.direction != FORWARD:
         return _by_formula(job, spec)
     return _prepared(lambda x: jax.nn.softmax(x, axis=-1), [job.inputs["x"]])
@@ -228,7 +216,7 @@ def activated(function: str) -> Callable[[Tensor], Tensor]:
 
 
 @ADAPTER.operator("activation")
-def _activation(job: Job, spec: Activation) -> Prepared:
+def _activation(job: Job, spec: ops.Activation) -> Prepared:
     run = activated(spec.function)
     if spec.direction == FORWARD:
         return _prepared(run, job.arrays("x"))
@@ -236,12 +224,12 @@ def _activation(job: Job, spec: Activation) -> Prepared:
 
 
 @ADAPTER.operator("batch_norm")
-def _batch_norm(job: Job, spec: BatchNorm) -> Prepared:
+def _batch_norm(job: Job, spec: ops.BatchNorm) -> Prepared:
     return _normalisation(job, spec, spec.channels)
 
 
 @ADAPTER.operator("layer_norm")
-def _layer_norm(job: Job, spec: LayerNorm) -> Prepared:
+def _layer_norm(job: Job, spec: ops.LayerNorm) -> Prepared:
     return _normalisation(job, spec, spec.width)
 
 
@@ -266,7 +254,7 @@ def _normalisation(job: Job, spec: Any, parameters: int) -> Prepared:
 
 
 @ADAPTER.operator("lstm")
-def _lstm(job: Job, spec: Lstm) -> Prepared:
+def _lstm(job: Job, spec: ops.Lstm) -> Prepared:
     jnp, module = jax.numpy, array_module()
 
     def steps(sums: Tensor, u: Tensor, *state: Tensor) -> Tensor:
@@ -302,7 +290,7 @@ def _lstm(job: Job, spec: Lstm) -> Prepared:
 
 
 @ADAPTER.operator("attention")
-def _attention(job: Job, spec: Attention) -> Prepared:
+def _attention(job: Job, spec: ops.Attention) -> Prepared:
     shape, run = (spec.batch, spec.steps, spec.heads, spec.width), formula(array_module(), spec)
     is_composed = spec.dtype in ("float64", "float16")
     notes = []

@@ -13,22 +13,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from profkit.frameworks.adapter import Array
-from profkit.ops.networks.layer import (
-    ACTIVATION,
-    ADD,
-    BATCH_NORM,
-    DENSE,
-    DROPOUT,
-    FLATTEN,
-    IMAGES,
-    LAYER_NORM,
-    Layer,
-)
+from profkit.ops.networks import layer as kinds
+from profkit.ops.networks.layer import IMAGES, Layer
 from profkit.ops.networks.network import Network
 
-_KEEPS_ORDER = (DROPOUT, ACTIVATION, ADD, BATCH_NORM, LAYER_NORM)
+_KEEPS_ORDER = (kinds.DROPOUT, kinds.ACTIVATION, kinds.ADD, kinds.BATCH_NORM, kinds.LAYER_NORM)
 """Kinds whose result has its features in the order of their input's."""
-_BY_FEATURE = {DENSE: ("w",), BATCH_NORM: ("scale", "shift", "mean", "variance"), LAYER_NORM: ("scale", "shift")}
+_BY_FEATURE = {
+    kinds.DENSE: ("w",),
+    kinds.BATCH_NORM: ("scale", "shift", "mean", "variance"),
+    kinds.LAYER_NORM: ("scale", "shift"),
+}
 """Parameters whose first axis is that of the input's features."""
 
 
@@ -68,9 +63,9 @@ def refuse_order(network: Network) -> str:
     orders = _value_orders(network)
     for layer in network.layers:
         seen = [orders[name] for name in layer.inputs]
-        if layer.kind == ADD and not all(map(_is_same, seen, seen[1:])):
+        if layer.kind == kinds.ADD and not all(map(_is_same, seen, seen[1:])):
             return f"{layer.name} adds rows that were flattened from images of different shapes"
-        if layer.kind not in (*_KEEPS_ORDER, DENSE, FLATTEN) and any(order is not None for order in seen):
+        if layer.kind not in (*_KEEPS_ORDER, kinds.DENSE, kinds.FLATTEN) and any(order is not None for order in seen):
             return f"{layer.name} takes a flattened image, which is held here as height, width, channels"
     if orders[network.layers[-1].name] is not None:
         return f"{network.layers[-1].name} gives out a flattened image, which is held here as height, width, channels"
@@ -104,7 +99,7 @@ def _value_orders(network: Network) -> dict[str, Array | None]:
     for layer in network.layers:
         source = layer.inputs[0]
         orders[layer.name] = orders[source] if layer.kind in _KEEPS_ORDER else None
-        if layer.kind == FLATTEN:
+        if layer.kind == kinds.FLATTEN:
             orders[layer.name] = orders[source] if len(shapes[source]) == 2 else _flattened(layer, shapes[source])
     return orders
 

@@ -11,20 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from profkit import ops
 from profkit.frameworks.adapter import Array, Conditions, Implementation, aligned_empty
 from profkit.frameworks.framework import FillingFramework, Ready, refuse_gradient
-from profkit.ops import (
-    Activation,
-    BatchNorm,
-    BiasRelu,
-    Conv2d,
-    Embedding,
-    LayerNorm,
-    LocalResponseNorm,
-    MatMul,
-    Pool2d,
-    Softmax,
-)
 from profkit.ops.activation import FUNCTIONS
 from profkit.ops.axes import Pair
 from profkit.ops.batch_norm import INFERENCE
@@ -58,7 +47,7 @@ def _contiguous(matrix: Array, transpose: bool) -> Array:
 
 
 @ADAPTER.fills("matmul")
-def _matmul(spec: MatMul, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _matmul(spec: ops.MatMul, inputs: Mapping[str, Array], threads: int) -> Ready:
     """The kernel takes plain matrices only: transposed ones are copied inside the call, as part of its work."""
     bias = inputs["bias"] if spec.bias else np.zeros(spec.n, spec.numpy_dtype)
     given_a = inputs["a"].reshape(spec.batch, *inputs["a"].shape[-2:])
@@ -79,7 +68,7 @@ def _matmul(spec: MatMul, inputs: Mapping[str, Array], threads: int) -> Ready:
     return run, 0
 
 
-def _image(spec: Conv2d, channels: int, size: Pair) -> tuple[int, ...]:
+def _image(spec: ops.Conv2d, channels: int, size: Pair) -> tuple[int, ...]:
     """Channels of one group, height, width, and the steps in elements along n, c, h, w."""
     height, width = size
     area = height * width
@@ -88,7 +77,7 @@ def _image(spec: Conv2d, channels: int, size: Pair) -> tuple[int, ...]:
 
 
 @ADAPTER.fills("conv2d")
-def _conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _conv2d(spec: ops.Conv2d, inputs: Mapping[str, Array], threads: int) -> Ready:
     """One buffer of gathered windows per thread, for one image at a time."""
     window, dtype = spec.window, spec.numpy_dtype
     filters, taps = spec.out_channels // spec.groups, int(np.prod(spec.w_shape()[1:]))
@@ -135,7 +124,7 @@ def _conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> Ready:
 
 
 @ADAPTER.fills("pool2d", refuse_gradient)
-def _pool2d(spec: Pool2d, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _pool2d(spec: ops.Pool2d, inputs: Mapping[str, Array], threads: int) -> Ready:
     """No buffers: windows are clipped at the border."""
     planes = spec.layout == "NCHW"
     kernel = _kernel("pool2d", spec)
@@ -148,7 +137,7 @@ def _pool2d(spec: Pool2d, inputs: Mapping[str, Array], threads: int) -> Ready:
 
 
 @ADAPTER.fills("lrn", refuse_gradient)
-def _lrn(spec: LocalResponseNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _lrn(spec: ops.LocalResponseNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
     planes = spec.layout == "NCHW"
     kernel = _kernel("lrn", spec)
     shape = (spec.batch, spec.channels, -1) if planes else (-1, spec.channels)
@@ -159,7 +148,7 @@ def _lrn(spec: LocalResponseNorm, inputs: Mapping[str, Array], threads: int) -> 
 
 
 @ADAPTER.fills("bias_relu", refuse_gradient)
-def _bias_relu(spec: BiasRelu, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _bias_relu(spec: ops.BiasRelu, inputs: Mapping[str, Array], threads: int) -> Ready:
     planes = spec.layout == "NCHW"
     kernel = _kernel("bias_relu", spec)
     shape = (spec.batch * spec.channels, -1) if planes else (-1, spec.channels)
@@ -168,7 +157,7 @@ def _bias_relu(spec: BiasRelu, inputs: Mapping[str, Array], threads: int) -> Rea
 
 
 @ADAPTER.fills("softmax", refuse_gradient)
-def _softmax(spec: Softmax, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _softmax(spec: ops.Softmax, inputs: Mapping[str, Array], threads: int) -> Ready:
     x, kernel = inputs["x"], importlib.import_module("profkit.frameworks.numba.kernels").softmax
     return lambda out: kernel(x, out), 0
 
@@ -182,7 +171,7 @@ def _row_kernel(name: str) -> Any:
 
 
 @ADAPTER.fills("activation", refuse_gradient)
-def _activation(spec: Activation, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _activation(spec: ops.Activation, inputs: Mapping[str, Array], threads: int) -> Ready:
     x, number, kernel = inputs["x"], FUNCTIONS.index(spec.function), _row_kernel("activation")
     return lambda out: kernel(x, number, PIECE, out), 0
 
@@ -196,14 +185,14 @@ def _add(spec: Any, inputs: Mapping[str, Array], threads: int) -> Ready:
 ADAPTER.fills("dropout")(_add)
 
 
-def _refuse_batch_norm(implementation: Implementation, spec: BatchNorm) -> str:
+def _refuse_batch_norm(implementation: Implementation, spec: ops.BatchNorm) -> str:
     if spec.mode == INFERENCE or spec.layout != "NCHW":
         return f"profkit's Numba kernel of batch_norm is that of training in NCHW, not of {spec.mode} in {spec.layout}"
     return refuse_gradient(implementation, spec)
 
 
 @ADAPTER.fills("batch_norm", _refuse_batch_norm)
-def _batch_norm(spec: BatchNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _batch_norm(spec: ops.BatchNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
     shape, kernel = (spec.batch, spec.channels, -1), _row_kernel("batch_norm_planes")
     x, scale, shift = inputs["x"].reshape(shape), inputs["scale"], inputs["shift"]
     epsilon = spec.numpy_dtype.type(spec.epsilon)
@@ -211,13 +200,13 @@ def _batch_norm(spec: BatchNorm, inputs: Mapping[str, Array], threads: int) -> R
 
 
 @ADAPTER.fills("layer_norm", refuse_gradient)
-def _layer_norm(spec: LayerNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _layer_norm(spec: ops.LayerNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
     (x, scale, shift), kernel = inputs.values(), _row_kernel("layer_norm")
     epsilon = spec.numpy_dtype.type(spec.epsilon)
     return lambda out: kernel(x, scale, shift, epsilon, out), 0
 
 
 @ADAPTER.fills("embedding", refuse_gradient)
-def _embedding(spec: Embedding, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _embedding(spec: ops.Embedding, inputs: Mapping[str, Array], threads: int) -> Ready:
     indices, table, kernel = inputs["indices"], inputs["table"], _row_kernel("embedding")
     return lambda out: kernel(indices, table, out), 0

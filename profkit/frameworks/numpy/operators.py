@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from profkit import ops
 from profkit.frameworks.adapter import Array, Conditions, Implementation
 from profkit.frameworks.formulas import activated, formula
 from profkit.frameworks.framework import FillingFramework, Ready, refuse_gradient
@@ -21,19 +22,6 @@ from profkit.frameworks.layouts import channel_shape
 from profkit.frameworks.networks.array_functions import array_module, error_function
 from profkit.frameworks.networks.array_sequences import sequence_gradient
 from profkit.frameworks.numpy.conv2d import prepare_conv2d
-from profkit.ops import (
-    Activation,
-    Add,
-    BatchNorm,
-    BiasRelu,
-    Dropout,
-    Embedding,
-    LayerNorm,
-    LocalResponseNorm,
-    MatMul,
-    Pool2d,
-    Softmax,
-)
 from profkit.ops.activation import RELU, TANH
 from profkit.ops.batch_norm import INFERENCE
 from profkit.ops.conv2d import FORWARD
@@ -76,7 +64,7 @@ ADAPTER.fills("conv2d")(prepare_conv2d)
 
 
 @ADAPTER.fills("matmul")
-def _matmul(spec: MatMul, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _matmul(spec: ops.MatMul, inputs: Mapping[str, Array], threads: int) -> Ready:
     """One BLAS call per product; transposed operands are views, which BLAS takes as they are."""
     a = np.swapaxes(inputs["a"], -1, -2) if spec.transpose_a else inputs["a"]
     b = np.swapaxes(inputs["b"], -1, -2) if spec.transpose_b else inputs["b"]
@@ -95,7 +83,7 @@ def _matmul(spec: MatMul, inputs: Mapping[str, Array], threads: int) -> Ready:
 
 
 @ADAPTER.fills("pool2d", refuse_gradient)
-def _pool2d(spec: Pool2d, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _pool2d(spec: ops.Pool2d, inputs: Mapping[str, Array], threads: int) -> Ready:
     """One pass per window element over strided views, instead of a reduction over tiny windows."""
     x = padded = inputs["x"]
     window, nchw = spec.window, spec.layout == "NCHW"
@@ -126,7 +114,7 @@ def _pool2d(spec: Pool2d, inputs: Mapping[str, Array], threads: int) -> Ready:
 
 
 @ADAPTER.fills("lrn")
-def _lrn(spec: LocalResponseNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _lrn(spec: ops.LocalResponseNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
     """Image by image, so that the squares and their sums stay in the cache."""
     if spec.direction != FORWARD:
         return _by_formula(spec, inputs, threads)
@@ -166,7 +154,7 @@ def _lrn(spec: LocalResponseNorm, inputs: Mapping[str, Array], threads: int) -> 
 
 
 @ADAPTER.fills("bias_relu")
-def _bias_relu(spec: BiasRelu, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _bias_relu(spec: ops.BiasRelu, inputs: Mapping[str, Array], threads: int) -> Ready:
     """Image by image, so that the second pass finds the first one's result in the cache."""
     if spec.direction != FORWARD:
         return _by_formula(spec, inputs, threads)
@@ -182,7 +170,7 @@ def _bias_relu(spec: BiasRelu, inputs: Mapping[str, Array], threads: int) -> Rea
 
 
 @ADAPTER.fills("softmax")
-def _softmax(spec: Softmax, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _softmax(spec: ops.Softmax, inputs: Mapping[str, Array], threads: int) -> Ready:
     """Everything in place in the output."""
     if spec.direction != FORWARD:
         return _by_formula(spec, inputs, threads)
@@ -238,7 +226,7 @@ for _op in ("lstm", "attention"):
 
 
 @ADAPTER.fills("activation")
-def _activation(spec: Activation, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _activation(spec: ops.Activation, inputs: Mapping[str, Array], threads: int) -> Ready:
     if spec.direction != FORWARD:
         return _by_formula(spec, inputs, threads)
     x, function = inputs["x"], spec.function
@@ -255,21 +243,21 @@ def _activation(spec: Activation, inputs: Mapping[str, Array], threads: int) -> 
 
 
 @ADAPTER.fills("add")
-def _add(spec: Add, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _add(spec: ops.Add, inputs: Mapping[str, Array], threads: int) -> Ready:
     """One ufunc."""
     a, b = inputs["a"], inputs["b"]
     return lambda out: np.add(a, b, out), 0
 
 
 @ADAPTER.fills("dropout")
-def _dropout(spec: Dropout, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _dropout(spec: ops.Dropout, inputs: Mapping[str, Array], threads: int) -> Ready:
     """One ufunc."""
     x, mask = inputs["x"], inputs["mask"]
     return lambda out: np.multiply(x, mask, out), 0
 
 
 @ADAPTER.fills("batch_norm")
-def _batch_norm(spec: BatchNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _batch_norm(spec: ops.BatchNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
     """Inference: two ufuncs in the output. Training: as the formula says."""
     if spec.mode != INFERENCE:
         return _by_formula(spec, inputs, threads)
@@ -287,7 +275,7 @@ def _batch_norm(spec: BatchNorm, inputs: Mapping[str, Array], threads: int) -> R
 
 
 @ADAPTER.fills("layer_norm")
-def _layer_norm(spec: LayerNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _layer_norm(spec: ops.LayerNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
     """Everything in place in the output."""
     if spec.direction != FORWARD:
         return _by_formula(spec, inputs, threads)
@@ -305,7 +293,7 @@ def _layer_norm(spec: LayerNorm, inputs: Mapping[str, Array], threads: int) -> R
 
 
 @ADAPTER.fills("embedding")
-def _embedding(spec: Embedding, inputs: Mapping[str, Array], threads: int) -> Ready:
+def _embedding(spec: ops.Embedding, inputs: Mapping[str, Array], threads: int) -> Ready:
     """Rows are copied straight into the output."""
     if spec.direction != FORWARD:
         return _by_formula(spec, inputs, threads)

@@ -11,27 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from profkit import ops
 from profkit.frameworks.adapter import Array, Conditions, Implementation, Prepared, aligned_empty
 from profkit.frameworks.framework import Framework, Job, quiet_warnings
 from profkit.frameworks.layouts import held_as, to_layout
 from profkit.frameworks.lazy import onnx, onnxruntime
 from profkit.frameworks.onnxruntime.model import serialised, window_attributes
-from profkit.ops import (
-    Activation,
-    Add,
-    Attention,
-    BatchNorm,
-    BiasRelu,
-    Conv2d,
-    Dropout,
-    Embedding,
-    LayerNorm,
-    LocalResponseNorm,
-    Lstm,
-    MatMul,
-    Pool2d,
-    Softmax,
-)
 from profkit.ops.activation import GELU, HARD_SIGMOID, RELU, SCALED_TANH, SIGMOID, TANH, TANH_HEIGHT, TANH_SLOPE
 from profkit.ops.batch_norm import INFERENCE
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
@@ -137,7 +122,7 @@ def _image_prepared(
     return held_as(HELD, _prepared(job, nodes, inputs, shape, weights), spec)
 
 
-def _refuse_conv2d(implementation: Implementation, spec: Conv2d) -> str:
+def _refuse_conv2d(implementation: Implementation, spec: ops.Conv2d) -> str:
     if spec.direction == WEIGHT_GRADIENT:
         return "the ONNX operator set has no weight gradient of a convolution"
     return _refuse_float64("Conv" if spec.direction != INPUT_GRADIENT else "ConvTranspose", spec)
@@ -148,7 +133,7 @@ def _refuse_float64(kind: str, spec: Any) -> str:
 
 
 @ADAPTER.operator("conv2d", _refuse_conv2d)
-def _conv2d(job: Job, spec: Conv2d) -> Prepared:
+def _conv2d(job: Job, spec: ops.Conv2d) -> Prepared:
     pads = [*spec.window.pads[::2], *spec.window.pads[1::2]]
     geometry = {**window_attributes(spec.window, dilations=True), "group": spec.groups, "pads": pads}
     if spec.direction == INPUT_GRADIENT:
@@ -161,7 +146,7 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     return _image_prepared(job, spec, nodes, "x", shape, weights)
 
 
-def _conv2d_input_gradient(job: Job, spec: Conv2d, geometry: Mapping[str, Any]) -> Prepared:
+def _conv2d_input_gradient(job: Job, spec: ops.Conv2d, geometry: Mapping[str, Any]) -> Prepared:
     """The input gradient is a transposed convolution; output_padding restores rows that no filter reached."""
     window = spec.window
     reached = [
@@ -177,7 +162,7 @@ def _conv2d_input_gradient(job: Job, spec: Conv2d, geometry: Mapping[str, Any]) 
 
 
 @ADAPTER.operator("matmul")
-def _matmul(job: Job, spec: MatMul) -> Prepared:
+def _matmul(job: Job, spec: ops.MatMul) -> Prepared:
     if spec.batch > 1:
         return _batched_matmul(job, spec)
     weights = {name: job.inputs[name] for name in ("b", "bias") if name in job.inputs}
@@ -190,7 +175,7 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
     return prepared
 
 
-def _batched_matmul(job: Job, spec: MatMul) -> Prepared:
+def _batched_matmul(job: Job, spec: ops.MatMul) -> Prepared:
     names, nodes = [], []
     for name, transposed in (("a", spec.transpose_a), ("b", spec.transpose_b)):
         names.append(f"{name}_t" if transposed else name)
@@ -206,14 +191,14 @@ def _batched_matmul(job: Job, spec: MatMul) -> Prepared:
     return prepared
 
 
-def _refuse_pool2d(implementation: Implementation, spec: Pool2d) -> str:
+def _refuse_pool2d(implementation: Implementation, spec: ops.Pool2d) -> str:
     if spec.direction != FORWARD:
         return "the ONNX operator set has no gradient of pooling"
     return _refuse_float64("AveragePool", spec) if spec.mode == AVERAGE else ""
 
 
 @ADAPTER.operator("pool2d", _refuse_pool2d)
-def _pool2d(job: Job, spec: Pool2d) -> Prepared:
+def _pool2d(job: Job, spec: ops.Pool2d) -> Prepared:
     kind = "MaxPool" if spec.mode == MAX else "AveragePool"
     shape = image_shape(HELD, spec.batch, spec.channels, spec.window.out_size)
     return _image_prepared(job, spec, [_node(kind, ["x"], "y", **window_attributes(spec.window))], "x", shape)
@@ -223,7 +208,7 @@ def _refuse_gradient(implementation: Implementation, spec: Any) -> str:
     return "" if spec.direction == FORWARD else f"the ONNX operator set has no gradient of {spec.op}"
 
 
-def _refuse_lrn(implementation: Implementation, spec: LocalResponseNorm) -> str:
+def _refuse_lrn(implementation: Implementation, spec: ops.LocalResponseNorm) -> str:
     if spec.direction != FORWARD:
         return _refuse_gradient(implementation, spec)
     if spec.size % 2 == 0:
@@ -232,14 +217,14 @@ def _refuse_lrn(implementation: Implementation, spec: LocalResponseNorm) -> str:
 
 
 @ADAPTER.operator("lrn", _refuse_lrn)
-def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
+def _lrn(job: Job, spec: ops.LocalResponseNorm) -> Prepared:
     node = _node("LRN", ["x"], "y", size=spec.size, alpha=spec.alpha, beta=spec.beta, bias=spec.k)
     shape = image_shape(HELD, spec.batch, spec.channels, (spec.height, spec.width))
     return _image_prepared(job, spec, [node], "x", shape)
 
 
 @ADAPTER.operator("bias_relu", _refuse_gradient)
-def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
+def _bias_relu(job: Job, spec: ops.BiasRelu) -> Prepared:
     """Elementwise, so in the spec's layout."""
     bias = job.inputs["b"].reshape((-1, 1, 1) if spec.layout == "NCHW" else (-1,))
     nodes = [_node("Add", ["x", "b"], "sums"), _node("Relu", ["sums"], "y")]
@@ -249,7 +234,7 @@ def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
 
 
 @ADAPTER.operator("softmax", _refuse_gradient)
-def _softmax(job: Job, spec: Softmax) -> Prepared:
+def _softmax(job: Job, spec: ops.Softmax) -> Prepared:
     return _prepared(job, [_node("Softmax", ["x"], "y", axis=1)], {"x": job.inputs["x"]}, spec.output_shape())
 
 
@@ -257,7 +242,7 @@ def _scalar(spec: Any, value: float) -> Array:
     return np.array(value, spec.numpy_dtype)
 
 
-def _refuse_activation(implementation: Implementation, spec: Activation) -> str:
+def _refuse_activation(implementation: Implementation, spec: ops.Activation) -> str:
     if spec.direction != FORWARD:
         return _refuse_gradient(implementation, spec)
     lacking = {GELU: "Erf", HARD_SIGMOID: "HardSigmoid"}
@@ -265,7 +250,7 @@ def _refuse_activation(implementation: Implementation, spec: Activation) -> str:
 
 
 @ADAPTER.operator("activation", _refuse_activation)
-def _activation(job: Job, spec: Activation) -> Prepared:
+def _activation(job: Job, spec: ops.Activation) -> Prepared:
     function, weights = spec.function, {}
     if function == SCALED_TANH:
         steps = (("Mul", ["x", "slope"], "sloped"), ("Tanh", ["sloped"], "tanh"), ("Mul", ["tanh", "high"], "y"))
@@ -289,18 +274,18 @@ def _activation(job: Job, spec: Activation) -> Prepared:
 
 
 @ADAPTER.operator("add")
-def _add(job: Job, spec: Add) -> Prepared:
+def _add(job: Job, spec: ops.Add) -> Prepared:
     return _prepared(job, [_node("Add", ["a", "b"], "y")], dict(job.inputs), spec.output_shape())
 
 
 @ADAPTER.operator("dropout")
-def _dropout(job: Job, spec: Dropout) -> Prepared:
+def _dropout(job: Job, spec: ops.Dropout) -> Prepared:
     prepared = _prepared(job, [_node("Mul", ["x", "mask"], "y")], dict(job.inputs), spec.output_shape())
     prepared.note = "a product with the given mask: Dropout of ONNX draws one"
     return prepared
 
 
-def _refuse_batch_norm(implementation: Implementation, spec: BatchNorm) -> str:
+def _refuse_batch_norm(implementation: Implementation, spec: ops.BatchNorm) -> str:
     if spec.mode != INFERENCE:
         return f"onnxruntime without its training build has no {spec.mode} mode of BatchNormalization"
     return _refuse_epsilon(implementation, spec)
@@ -313,7 +298,7 @@ def _refuse_epsilon(implementation: Implementation, spec: Any) -> str:
 
 
 @ADAPTER.operator("batch_norm", _refuse_batch_norm)
-def _batch_norm(job: Job, spec: BatchNorm) -> Prepared:
+def _batch_norm(job: Job, spec: ops.BatchNorm) -> Prepared:
     names = ("scale", "shift", "mean", "variance")
     node = _node("BatchNormalization", ["x", *names], "y", epsilon=spec.epsilon)
     shape = image_shape(HELD, spec.batch, spec.channels, (spec.height, spec.width))
@@ -321,14 +306,14 @@ def _batch_norm(job: Job, spec: BatchNorm) -> Prepared:
 
 
 @ADAPTER.operator("layer_norm", _refuse_epsilon)
-def _layer_norm(job: Job, spec: LayerNorm) -> Prepared:
+def _layer_norm(job: Job, spec: ops.LayerNorm) -> Prepared:
     node = _node("LayerNormalization", ["x", "scale", "shift"], "y", axis=-1, epsilon=spec.epsilon)
     weights = {name: job.inputs[name] for name in ("scale", "shift")}
     return _prepared(job, [node], {"x": job.inputs["x"]}, spec.output_shape(), weights)
 
 
 @ADAPTER.operator("embedding", _refuse_gradient)
-def _embedding(job: Job, spec: Embedding) -> Prepared:
+def _embedding(job: Job, spec: ops.Embedding) -> Prepared:
     weights = {"table": job.inputs["table"]}
     prepared = _prepared(
         job,
@@ -341,12 +326,12 @@ def _embedding(job: Job, spec: Embedding) -> Prepared:
     return prepared
 
 
-def _refuse_lstm(implementation: Implementation, spec: Lstm) -> str:
+def _refuse_lstm(implementation: Implementation, spec: ops.Lstm) -> str:
     return _refuse_gradient(implementation, spec) or _refuse_float64("LSTM", spec)
 
 
 @ADAPTER.operator("lstm", _refuse_lstm)
-def _lstm(job: Job, spec: Lstm) -> Prepared:
+def _lstm(job: Job, spec: ops.Lstm) -> Prepared:
     """ONNX takes the steps first and the gates in the order i, o, f, c; the line of hard_sigmoid is in attributes."""
 
     def gates(name: str) -> Array:
@@ -375,12 +360,12 @@ def _lstm(job: Job, spec: Lstm) -> Prepared:
     return prepared
 
 
-def _refuse_attention(implementation: Implementation, spec: Attention) -> str:
+def _refuse_attention(implementation: Implementation, spec: ops.Attention) -> str:
     return _refuse_gradient(implementation, spec) or _refuse_float64("MultiHeadAttention", spec)
 
 
 @ADAPTER.operator("attention", _refuse_attention)
-def _attention(job: Job, spec: Attention) -> Prepared:
+def _attention(job: Job, spec: ops.Attention) -> Prepared:
     """onnxruntime's own operator, which takes the spec's arrays as they are."""
     node = _node(
         "MultiHeadAttention",

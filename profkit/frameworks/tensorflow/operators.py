@@ -8,28 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from profkit import ops
 from profkit.frameworks.adapter import Array, Conditions, Implementation, Prepared
 from profkit.frameworks.formulas import Module, formula
 from profkit.frameworks.framework import ALL_DTYPES, Framework, Job
 from profkit.frameworks.layouts import held_as, padding_word, reported_layout, to_layout
 from profkit.frameworks.lazy import Tensor, tf
-from profkit.ops import (
-    Activation,
-    Add,
-    Attention,
-    BatchNorm,
-    BiasRelu,
-    Conv2d,
-    Dropout,
-    Embedding,
-    LayerNorm,
-    LocalResponseNorm,
-    Lstm,
-    MatMul,
-    OptimiserStep,
-    Pool2d,
-    Softmax,
-)
 from profkit.ops.activation import GELU, HARD_SIGMOID, RELU, SCALED_TANH, SIGMOID, TANH, TANH_HEIGHT, TANH_SLOPE
 from profkit.ops.batch_norm import INFERENCE, PARAMETER_GRADIENT
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
@@ -114,13 +98,13 @@ def padding_of(window: Window) -> Any:
     return padding_word(window).upper() or window.pad_widths(HELD)
 
 
-def _is_depthwise(spec: Conv2d) -> bool:
+def _is_depthwise(spec: ops.Conv2d) -> bool:
     """tf.nn.depthwise_conv2d takes square strides and no dilation."""
     is_square = spec.stride[0] == spec.stride[1]
     return 1 < spec.groups == spec.in_channels and is_square and spec.dilation == (1, 1)
 
 
-def _refuse_conv2d(implementation: Implementation, spec: Conv2d) -> str:
+def _refuse_conv2d(implementation: Implementation, spec: ops.Conv2d) -> str:
     if spec.direction == FORWARD:
         return ""
     if spec.dilation != (1, 1):
@@ -130,7 +114,7 @@ def _refuse_conv2d(implementation: Implementation, spec: Conv2d) -> str:
     return ""
 
 
-def _weights(spec: Conv2d, w: Array) -> Array:
+def _weights(spec: ops.Conv2d, w: Array) -> Array:
     """[out, in/groups, h, w] as TensorFlow's HWIO, or [h, w, in, multiplier] for a depthwise convolution."""
     hwio = w.transpose(2, 3, 1, 0)
     if _is_depthwise(spec):
@@ -139,7 +123,7 @@ def _weights(spec: Conv2d, w: Array) -> Array:
 
 
 @ADAPTER.operator("conv2d", _refuse_conv2d)
-def _conv2d(job: Job, spec: Conv2d) -> Prepared:
+def _conv2d(job: Job, spec: ops.Conv2d) -> Prepared:
     if spec.direction != FORWARD:
         return _conv2d_gradient(job, spec)
     padding = padding_of(spec.window)
@@ -159,7 +143,7 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     return _image_prepared(job, spec, run, arguments)
 
 
-def _conv2d_gradient(job: Job, spec: Conv2d) -> Prepared:
+def _conv2d_gradient(job: Job, spec: ops.Conv2d) -> Prepared:
     word, numbers = explicit_padding(spec.window)
     geometry: dict[str, Any] = {"strides": [1, *spec.stride, 1], "dilations": [1, *spec.dilation, 1]}
     geometry |= {"padding": word, "explicit_paddings": numbers}
@@ -190,7 +174,7 @@ def _conv2d_gradient(job: Job, spec: Conv2d) -> Prepared:
 
 
 @ADAPTER.operator("matmul")
-def _matmul(job: Job, spec: MatMul) -> Prepared:
+def _matmul(job: Job, spec: ops.MatMul) -> Prepared:
 
     def run(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
         c = tf.linalg.matmul(a, b, transpose_a=spec.transpose_a, transpose_b=spec.transpose_b)
@@ -200,7 +184,7 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
     return _prepared(job, run, [tf.constant(array) for array in job.arrays("a", "b", "bias")])
 
 
-def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
+def _pool2d_gradient(job: Job, spec: ops.Pool2d) -> Prepared:
     """TensorFlow's own gradient kernels. That of a maximum needs the forward result: made ahead of the call, as in
     training, where the forward pass has it."""
     word, numbers = explicit_padding(spec.window)
@@ -227,14 +211,14 @@ def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
     )
 
 
-def _refuse_pool2d(implementation: Implementation, spec: Pool2d) -> str:
+def _refuse_pool2d(implementation: Implementation, spec: ops.Pool2d) -> str:
     if spec.direction == FORWARD or spec.mode == MAX or padding_word(spec.window):
         return ""
     return "TensorFlow's AvgPoolGrad knows padding SAME and VALID only"
 
 
 @ADAPTER.operator("pool2d", _refuse_pool2d)
-def _pool2d(job: Job, spec: Pool2d) -> Prepared:
+def _pool2d(job: Job, spec: ops.Pool2d) -> Prepared:
     if spec.direction != FORWARD:
         return _pool2d_gradient(job, spec)
     arguments = [_images(job, spec, "x")]
@@ -249,7 +233,7 @@ def _pool2d(job: Job, spec: Pool2d) -> Prepared:
     return _image_prepared(job, spec, lambda x, *factors: average_pool(spec, x, *factors), arguments, note)
 
 
-def average_factors(spec: Pool2d) -> list[Array]:
+def average_factors(spec: ops.Pool2d) -> list[Array]:
     """The additional input of `average_pool`: nothing where TensorFlow's word for the padding exists."""
     if padding_word(spec.window):
         return []
@@ -257,7 +241,7 @@ def average_factors(spec: Pool2d) -> list[Array]:
     return [(full / spec.window.element_counts())[None, :, :, None].astype(spec.numpy_dtype)]
 
 
-def average_pool(spec: Pool2d, x: Tensor, *factors: Tensor) -> Tensor:
+def average_pool(spec: ops.Pool2d, x: Tensor, *factors: Tensor) -> Tensor:
     """avg_pool2d knows only SAME and VALID: otherwise pad first, then undo the division by padded elements."""
     pool = tf.nn.avg_pool2d
     if not factors:
@@ -265,7 +249,7 @@ def average_pool(spec: Pool2d, x: Tensor, *factors: Tensor) -> Tensor:
     return pool(tf.pad(x, spec.window.pad_widths(HELD)), spec.kernel_size, spec.stride, "VALID") * factors[0]
 
 
-def _refuse_lrn(implementation: Implementation, spec: LocalResponseNorm) -> str:
+def _refuse_lrn(implementation: Implementation, spec: ops.LocalResponseNorm) -> str:
     if spec.dtype != "float32":
         return f"tf.nn.local_response_normalization has no {spec.dtype} kernel"
     if spec.size % 2 == 0:
@@ -274,7 +258,7 @@ def _refuse_lrn(implementation: Implementation, spec: LocalResponseNorm) -> str:
 
 
 @ADAPTER.operator("lrn", _refuse_lrn)
-def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
+def _lrn(job: Job, spec: ops.LocalResponseNorm) -> Prepared:
     radius, alpha = spec.size // 2, spec.alpha / spec.size
     if spec.direction != FORWARD:
         constants = {"depth_radius": radius, "bias": spec.k, "alpha": alpha, "beta": spec.beta}
@@ -296,7 +280,7 @@ def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
 
 
 @ADAPTER.operator("bias_relu")
-def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
+def _bias_relu(job: Job, spec: ops.BiasRelu) -> Prepared:
     if spec.direction != FORWARD:
         images = [_images(job, spec, "y"), _images(job, spec, "dy")]
         if spec.direction == INPUT_GRADIENT:
@@ -311,7 +295,7 @@ def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
 
 
 @ADAPTER.operator("softmax")
-def _softmax(job: Job, spec: Softmax) -> Prepared:
+def _softmax(job: Job, spec: ops.Softmax) -> Prepared:
     if spec.direction != FORWARD:
         operator = tf.raw_ops.SoftmaxCrossEntropyWithLogits
         note = "SoftmaxCrossEntropyWithLogits, which makes the loss as well"
@@ -339,7 +323,7 @@ def activated(function: str, x: Tensor) -> Tensor:
 
 
 @ADAPTER.operator("activation")
-def _activation(job: Job, spec: Activation) -> Prepared:
+def _activation(job: Job, spec: ops.Activation) -> Prepared:
     if spec.direction == FORWARD:
         return _prepared(job, lambda x: activated(spec.function, x), _constants(job, spec))
 
@@ -353,22 +337,22 @@ def _activation(job: Job, spec: Activation) -> Prepared:
 
 
 @ADAPTER.operator("add")
-def _add(job: Job, spec: Add) -> Prepared:
+def _add(job: Job, spec: ops.Add) -> Prepared:
     return _prepared(job, tf.add, _constants(job, spec))
 
 
 @ADAPTER.operator("dropout")
-def _dropout(job: Job, spec: Dropout) -> Prepared:
+def _dropout(job: Job, spec: ops.Dropout) -> Prepared:
     note = "a product with the given mask: TensorFlow's own dropout draws one"
     return _prepared(job, tf.multiply, _constants(job, spec), note=note)
 
 
-def _refuse_batch_norm(implementation: Implementation, spec: BatchNorm) -> str:
+def _refuse_batch_norm(implementation: Implementation, spec: ops.BatchNorm) -> str:
     return "" if spec.dtype == "float32" else f"the rows call FusedBatchNormV3, which has no {spec.dtype} kernel on CPU"
 
 
 @ADAPTER.operator("batch_norm", _refuse_batch_norm)
-def _batch_norm(job: Job, spec: BatchNorm) -> Prepared:
+def _batch_norm(job: Job, spec: ops.BatchNorm) -> Prepared:
     raw, epsilon = tf.raw_ops, spec.epsilon
     x, given = _images(job, spec, "x"), [tf.constant(array) for array in job.arrays("scale", "shift")]
     nothing = tf.zeros([0])
@@ -401,7 +385,7 @@ def _batch_norm(job: Job, spec: BatchNorm) -> Prepared:
 
 
 @ADAPTER.operator("layer_norm")
-def _layer_norm(job: Job, spec: LayerNorm) -> Prepared:
+def _layer_norm(job: Job, spec: ops.LayerNorm) -> Prepared:
     def forward(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
         mean, variance = tf.nn.moments(x, [1], keepdims=True)
         return tf.nn.batch_normalization(x, mean, variance, shift, scale, spec.epsilon)
@@ -426,7 +410,7 @@ def _layer_norm(job: Job, spec: LayerNorm) -> Prepared:
 
 
 @ADAPTER.operator("embedding")
-def _embedding(job: Job, spec: Embedding) -> Prepared:
+def _embedding(job: Job, spec: ops.Embedding) -> Prepared:
     if spec.direction == FORWARD:
         return _prepared(job, lambda indices, table: tf.gather(table, indices), _constants(job, spec))
     return _prepared(
@@ -436,7 +420,7 @@ def _embedding(job: Job, spec: Embedding) -> Prepared:
     )
 
 
-def _refuse_lstm(implementation: Implementation, spec: Lstm) -> str:
+def _refuse_lstm(implementation: Implementation, spec: ops.Lstm) -> str:
     if spec.dtype != "float32":
         return f"TensorFlow's BlockLSTMV2 has no {spec.dtype} kernel on CPU"
     if spec.direction == GATE_GRADIENT:
@@ -450,7 +434,7 @@ def _refuse_lstm(implementation: Implementation, spec: Lstm) -> str:
 
 
 @ADAPTER.operator("lstm", _refuse_lstm)
-def _lstm(job: Job, spec: Lstm) -> Prepared:
+def _lstm(job: Job, spec: ops.Lstm) -> Prepared:
     """BlockLSTMV2 takes the steps first, and both matrices as one, in the spec's order of gates."""
     x = tf.constant(np.ascontiguousarray(job.inputs["x"].swapaxes(0, 1)))
     w, b = tf.constant(np.concatenate(job.arrays("w", "u"))), tf.constant(job.inputs["b"])
@@ -475,7 +459,7 @@ def _lstm(job: Job, spec: Lstm) -> Prepared:
     return _lstm_gradient(job, spec, [x, w, b, *forward(x, w, b)], others, note)
 
 
-def _lstm_gradient(job: Job, spec: Lstm, made: list[Tensor], others: dict[str, Tensor], note: str) -> Prepared:
+def _lstm_gradient(job: Job, spec: ops.Lstm, made: list[Tensor], others: dict[str, Tensor], note: str) -> Prepared:
     """BlockLSTMGradV2 on what the forward pass made ahead of the call."""
     dy = job.inputs["dy"]
     of_steps = np.zeros((spec.steps, spec.batch, spec.cells), np.float32)
@@ -502,7 +486,7 @@ def _lstm_gradient(job: Job, spec: Lstm, made: list[Tensor], others: dict[str, T
 
 
 @ADAPTER.operator("attention")
-def _attention(job: Job, spec: Attention) -> Prepared:
+def _attention(job: Job, spec: ops.Attention) -> Prepared:
     shape, scale = (spec.batch, spec.steps, spec.heads, spec.width), spec.width**-0.5
 
     def run(*arrays: Tensor) -> Tensor:
@@ -529,7 +513,7 @@ def _attention(job: Job, spec: Attention) -> Prepared:
 
 
 @ADAPTER.operator("optimiser_step")
-def _optimiser_step(job: Job, spec: OptimiserStep) -> Prepared:
+def _optimiser_step(job: Job, spec: ops.OptimiserStep) -> Prepared:
     module = Module(tf, tf.math.erf, tf.math.unsorted_segment_sum)
     note = "composed into new tensors: its own optimisers change theirs in place"
     return _prepared(job, formula(module, spec), _constants(job, spec), note=note)

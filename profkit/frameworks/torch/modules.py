@@ -22,26 +22,8 @@ from profkit.ops.activation import (
     TANH_HEIGHT,
     TANH_SLOPE,
 )
-from profkit.ops.networks.layer import (
-    ACTIVATION,
-    ADD,
-    ATTENTION,
-    BATCH_NORM,
-    CONCAT,
-    CONV2D,
-    DENSE,
-    DROPOUT,
-    EMBEDDING,
-    FLATTEN,
-    IMAGES,
-    LAYER_NORM,
-    LRN,
-    LSTM,
-    MEAN,
-    POOL2D,
-    POSITIONS,
-    Layer,
-)
+from profkit.ops.networks import layer as kinds
+from profkit.ops.networks.layer import IMAGES, Layer
 from profkit.ops.networks.network import Network
 from profkit.ops.networks.positions import encoded_positions
 from profkit.ops.pool2d import MAX
@@ -58,7 +40,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     GELU: functional.gelu,
 }
 # Their results are not needed for their gradients, so that a ReLU may overwrite them.
-OVERWRITTEN = (BATCH_NORM, LAYER_NORM, ADD, CONV2D, DENSE)
+OVERWRITTEN = (kinds.BATCH_NORM, kinds.LAYER_NORM, kinds.ADD, kinds.CONV2D, kinds.DENSE)
 
 
 class Convolution(nn.Conv2d):  # type: ignore[misc]
@@ -336,7 +318,7 @@ def _of_spec(module: Callable[[Any], nn.Module]) -> Callable[[Layer, bool], nn.M
 
 def _product(layer: Layer, _in_place: bool) -> nn.Module:
     spec: Any = layer.spec
-    return (Convolution if layer.kind == CONV2D else Dense)(spec, layer.activation == "relu")
+    return (Convolution if layer.kind == kinds.CONV2D else Dense)(spec, layer.activation == "relu")
 
 
 def _function(layer: Layer, in_place: bool) -> nn.Module:
@@ -345,22 +327,22 @@ def _function(layer: Layer, in_place: bool) -> nn.Module:
 
 
 MODULES: Mapping[str, Callable[[Layer, bool], nn.Module]] = {
-    CONV2D: _product,
-    DENSE: _product,
-    POOL2D: _pool,
-    LRN: _norm,
-    FLATTEN: lambda _layer, _in_place: nn.Flatten(),
-    DROPOUT: lambda layer, _in_place: Dropout(layer.rate),
-    BATCH_NORM: _of_spec(BatchNorm),
-    LAYER_NORM: _of_spec(LayerNorm),
-    ACTIVATION: _function,
-    ADD: lambda _layer, _in_place: Sum(),
-    CONCAT: lambda _layer, _in_place: Joined(),
-    EMBEDDING: _of_spec(Embedding),
-    POSITIONS: lambda layer, _in_place: Positions(*layer.output_shape[1:]),
-    LSTM: _lstm,
-    ATTENTION: _of_spec(Attention),
-    MEAN: lambda _layer, _in_place: Mean(),
+    kinds.CONV2D: _product,
+    kinds.DENSE: _product,
+    kinds.POOL2D: _pool,
+    kinds.LRN: _norm,
+    kinds.FLATTEN: lambda _layer, _in_place: nn.Flatten(),
+    kinds.DROPOUT: lambda layer, _in_place: Dropout(layer.rate),
+    kinds.BATCH_NORM: _of_spec(BatchNorm),
+    kinds.LAYER_NORM: _of_spec(LayerNorm),
+    kinds.ACTIVATION: _function,
+    kinds.ADD: lambda _layer, _in_place: Sum(),
+    kinds.CONCAT: lambda _layer, _in_place: Joined(),
+    kinds.EMBEDDING: _of_spec(Embedding),
+    kinds.POSITIONS: lambda layer, _in_place: Positions(*layer.output_shape[1:]),
+    kinds.LSTM: _lstm,
+    kinds.ATTENTION: _of_spec(Attention),
+    kinds.MEAN: lambda _layer, _in_place: Mean(),
 }
 
 
@@ -396,7 +378,7 @@ def set_weights(network: Network, model: nn.Module, weights: Any) -> None:
             for name, (parameter, is_transposed) in parameters_of(layer, model).items():
                 given = torch.tensor(weights[name])
                 parameter.copy_(given.T if is_transposed else given)
-            if layer.kind == BATCH_NORM:
+            if layer.kind == kinds.BATCH_NORM:
                 states = [torch.tensor(weights[name]) for name in layer.state_shapes()]
                 getattr(model, layer.name).set_states(*states)
 
@@ -407,7 +389,7 @@ def get_weights(network: Network, model: nn.Module) -> dict[str, Any]:
     for layer in network.layers:
         for name, (parameter, is_transposed) in parameters_of(layer, model).items():
             found[name] = _copied(parameter, is_transposed)
-        if layer.kind == BATCH_NORM:
+        if layer.kind == kinds.BATCH_NORM:
             for name, value in getattr(model, layer.name).states().items():
                 found[f"{layer.name}.{name}"] = _copied(value, False)
     return {name: found[name] for name in network.weight_shapes()}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from profkit import ops
 from profkit.frameworks.adapter import Conditions, Implementation, Prepared
 from profkit.frameworks.framework import ALL_DTYPES, Framework, Job
 from profkit.frameworks.layouts import channel_shape, reported_layout, symmetric_padding
@@ -20,23 +21,6 @@ from profkit.frameworks.torch.tensors import (
     prepared_images,
     tensor_of,
     to_array,
-)
-from profkit.ops import (
-    Activation,
-    Add,
-    Attention,
-    BatchNorm,
-    BiasRelu,
-    Conv2d,
-    Dropout,
-    Embedding,
-    LayerNorm,
-    LocalResponseNorm,
-    Lstm,
-    MatMul,
-    OptimiserStep,
-    Pool2d,
-    Softmax,
 )
 from profkit.ops.activation import GELU, HARD_SIGMOID, RELU, SCALED_TANH, SIGMOID, TANH, TANH_HEIGHT, TANH_SLOPE
 from profkit.ops.batch_norm import INFERENCE, PARAMETER_GRADIENT
@@ -92,7 +76,7 @@ def _refuse_same_layout(implementation: Implementation, spec: Any) -> str:
 
 
 @ADAPTER.operator("conv2d", _refuse_same_layout, ("", CHANNELS_LAST))
-def _conv2d(job: Job, spec: Conv2d) -> Prepared:
+def _conv2d(job: Job, spec: ops.Conv2d) -> Prepared:
     if spec.direction == INPUT_GRADIENT:
         return _conv2d_input_gradient(job, spec)
     if spec.direction == WEIGHT_GRADIENT:
@@ -119,7 +103,7 @@ def split_padding(window: Window, value: str = "zeros") -> tuple[tuple[int, int]
     return (0, 0), (left, right, top, bottom), f"asymmetric padding: F.pad with {value} inside the call"
 
 
-def _conv2d_input_gradient(job: Job, spec: Conv2d) -> Prepared:
+def _conv2d_input_gradient(job: Job, spec: ops.Conv2d) -> Prepared:
     dy, w = images_of(job, spec, "dy"), formatted(job, spec, tensor_of(job, "w"))
     padding, pad, _ = split_padding(spec.window)
     size = spec.window.padded_size if pad else (spec.height, spec.width)
@@ -136,7 +120,7 @@ def _conv2d_input_gradient(job: Job, spec: Conv2d) -> Prepared:
     return prepared_images(job, spec, call, note)
 
 
-def _conv2d_weight_gradient(job: Job, spec: Conv2d) -> Prepared:
+def _conv2d_weight_gradient(job: Job, spec: ops.Conv2d) -> Prepared:
     x, dy = images_of(job, spec, "x"), images_of(job, spec, "dy")
     w = formatted(job, spec, torch.empty(spec.w_shape(), dtype=x.dtype, device=x.device))
     padding, pad, note = split_padding(spec.window)
@@ -149,7 +133,7 @@ def _conv2d_weight_gradient(job: Job, spec: Conv2d) -> Prepared:
     return Prepared(call, to_array, layout=layout, note=note)
 
 
-def _backward(spec: Conv2d, padding: tuple[int, int], mask: tuple[bool, bool, bool]) -> Callable[..., Any]:
+def _backward(spec: ops.Conv2d, padding: tuple[int, int], mask: tuple[bool, bool, bool]) -> Callable[..., Any]:
     operator = torch.ops.aten.convolution_backward.default
 
     def call(dy: Tensor, x: Tensor, w: Tensor) -> Any:
@@ -159,7 +143,7 @@ def _backward(spec: Conv2d, padding: tuple[int, int], mask: tuple[bool, bool, bo
 
 
 @ADAPTER.operator("matmul")
-def _matmul(job: Job, spec: MatMul) -> Prepared:
+def _matmul(job: Job, spec: ops.MatMul) -> Prepared:
     a, b = tensor_of(job, "a"), tensor_of(job, "b")
     a, b = a.mT if spec.transpose_a else a, b.mT if spec.transpose_b else b
     arguments: tuple[Tensor, ...] = (a, b)
@@ -179,7 +163,7 @@ def _as_it_is(tensor: Tensor) -> Tensor:
 
 
 @ADAPTER.operator("pool2d", _refuse_same_layout, ("", CHANNELS_LAST))
-def _pool2d(job: Job, spec: Pool2d) -> Prepared:
+def _pool2d(job: Job, spec: ops.Pool2d) -> Prepared:
     if spec.direction != FORWARD:
         return _pool2d_gradient(job, spec)
     x, sides = images_of(job, spec, "x"), (spec.kernel_size, spec.stride)
@@ -203,7 +187,7 @@ def needs_ceil_mode(window: Window) -> bool | None:
     return False if floor == window.out_size else True if ceil == window.out_size else None
 
 
-def _padded_pool2d(job: Job, spec: Pool2d, x: Tensor) -> Prepared:
+def _padded_pool2d(job: Job, spec: ops.Pool2d, x: Tensor) -> Prepared:
     """Pooling whose padding torch's operator cannot express: F.pad first, inside the call."""
     top, bottom, left, right = spec.window.pads
     pad = (left, right, top, bottom)
@@ -222,7 +206,7 @@ def _padded_pool2d(job: Job, spec: Pool2d, x: Tensor) -> Prepared:
     return prepared_images(job, spec, average, "asymmetric padding: F.pad, window sums and division inside the call")
 
 
-def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
+def _pool2d_gradient(job: Job, spec: ops.Pool2d) -> Prepared:
     """torch's own backward operators. That of a maximum needs the indices of the forward pass: made ahead of the
     call, as in training. Padding that torch cannot express: the gradient of the padded image, cropped."""
     aten = torch.ops.aten
@@ -257,14 +241,14 @@ def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
     return prepared_images(job, spec, call, "; ".join(notes))
 
 
-def _refuse_lrn(implementation: Implementation, spec: LocalResponseNorm) -> str:
+def _refuse_lrn(implementation: Implementation, spec: ops.LocalResponseNorm) -> str:
     if implementation.device == "cpu" and is_narrow(spec.dtype):
         return f"torch's local_response_norm averages by avg_pool3d, which has no {spec.dtype} kernel on CPU"
     return ""
 
 
 @ADAPTER.operator("lrn", _refuse_lrn)
-def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
+def _lrn(job: Job, spec: ops.LocalResponseNorm) -> Prepared:
     if spec.direction != FORWARD:
         return _lrn_gradient(job, spec)
     x = images_of(job, spec, "x")
@@ -273,7 +257,7 @@ def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
     )
 
 
-def _lrn_gradient(job: Job, spec: LocalResponseNorm) -> Prepared:
+def _lrn_gradient(job: Job, spec: ops.LocalResponseNorm) -> Prepared:
     """Autograd's backward alone, as often as asked; the forward pass is made ahead of the call."""
     dy = images_of(job, spec, "dy")
     with torch.enable_grad():
@@ -287,7 +271,7 @@ def _lrn_gradient(job: Job, spec: LocalResponseNorm) -> Prepared:
 
 
 @ADAPTER.operator("bias_relu")
-def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
+def _bias_relu(job: Job, spec: ops.BiasRelu) -> Prepared:
     if spec.direction != FORWARD:
         y, dy, backward = tensor_of(job, "y"), tensor_of(job, "dy"), torch.ops.aten.threshold_backward
         if spec.direction == INPUT_GRADIENT:
@@ -303,7 +287,7 @@ def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
 
 
 @ADAPTER.operator("softmax")
-def _softmax(job: Job, spec: Softmax) -> Prepared:
+def _softmax(job: Job, spec: ops.Softmax) -> Prepared:
     x = tensor_of(job, "x")
     if spec.direction != FORWARD:
         labels = tensor_of(job, "labels")
@@ -332,7 +316,7 @@ def activated(function: str, x: Tensor) -> Tensor:
 
 
 @ADAPTER.operator("activation")
-def _activation(job: Job, spec: Activation) -> Prepared:
+def _activation(job: Job, spec: ops.Activation) -> Prepared:
     x, function = tensor_of(job, "x"), spec.function
     composed = function in (SCALED_TANH, HARD_SIGMOID)
     if spec.direction == FORWARD:
@@ -358,12 +342,12 @@ def _activation(job: Job, spec: Activation) -> Prepared:
 
 
 @ADAPTER.operator("add")
-def _add(job: Job, spec: Add) -> Prepared:
+def _add(job: Job, spec: ops.Add) -> Prepared:
     return _prepared(job, torch.add, tensor_of(job, "a"), tensor_of(job, "b"))
 
 
 @ADAPTER.operator("dropout")
-def _dropout(job: Job, spec: Dropout) -> Prepared:
+def _dropout(job: Job, spec: ops.Dropout) -> Prepared:
     note = "a product with the given mask: torch's own dropout draws one"
     return _prepared(job, torch.mul, tensor_of(job, "x"), tensor_of(job, "mask"), note=note)
 
@@ -376,7 +360,7 @@ def _stacked(result: tuple[Tensor, ...]) -> Any:
 
 
 @ADAPTER.operator("batch_norm")
-def _batch_norm(job: Job, spec: BatchNorm) -> Prepared:
+def _batch_norm(job: Job, spec: ops.BatchNorm) -> Prepared:
     x, aten = images_of(job, spec, "x"), torch.ops.aten
     if spec.direction == FORWARD:
         scale, shift = tensor_of(job, "scale"), tensor_of(job, "shift")
@@ -402,7 +386,7 @@ def _batch_norm(job: Job, spec: BatchNorm) -> Prepared:
 
 
 @ADAPTER.operator("layer_norm")
-def _layer_norm(job: Job, spec: LayerNorm) -> Prepared:
+def _layer_norm(job: Job, spec: ops.LayerNorm) -> Prepared:
     x, shape, aten = tensor_of(job, "x"), [spec.width], torch.ops.aten
     if spec.direction == FORWARD:
         scale, shift = tensor_of(job, "scale"), tensor_of(job, "shift")
@@ -422,7 +406,7 @@ def _layer_norm(job: Job, spec: LayerNorm) -> Prepared:
 
 
 @ADAPTER.operator("embedding")
-def _embedding(job: Job, spec: Embedding) -> Prepared:
+def _embedding(job: Job, spec: ops.Embedding) -> Prepared:
     indices = tensor_of(job, "indices")
     if spec.direction == FORWARD:
         table = tensor_of(job, "table")
@@ -431,12 +415,12 @@ def _embedding(job: Job, spec: Embedding) -> Prepared:
     return Prepared(lambda: backward(dy, indices, spec.vocabulary, -1, False), to_array)
 
 
-def _refuse_lstm(implementation: Implementation, spec: Lstm) -> str:
+def _refuse_lstm(implementation: Implementation, spec: ops.Lstm) -> str:
     return "autograd has no gradient by the sums of torch.lstm's gates" if spec.direction == GATE_GRADIENT else ""
 
 
 @ADAPTER.operator("lstm", _refuse_lstm)
-def _lstm(job: Job, spec: Lstm) -> Prepared:
+def _lstm(job: Job, spec: ops.Lstm) -> Prepared:
     """torch.lstm has tanh and sigmoid; with other functions the steps are those of the formula."""
     x, w, u, b = (tensor_of(job, name) for name in ("x", "w", "u", "b"))
     zeros = torch.zeros((spec.batch, spec.cells), dtype=x.dtype, device=x.device)
@@ -466,12 +450,12 @@ def _lstm(job: Job, spec: Lstm) -> Prepared:
     return Prepared(gradients, joined, note="; ".join([*notes, FORWARD_AHEAD]))
 
 
-def _own_lstm(spec: Lstm, x: Tensor, weights: list[Tensor], h: Tensor, c: Tensor) -> Tensor:
+def _own_lstm(spec: ops.Lstm, x: Tensor, weights: list[Tensor], h: Tensor, c: Tensor) -> Tensor:
     y, last, _ = torch.lstm(x, (h[None], c[None]), weights, True, 1, 0.0, False, False, True)
     return y if spec.returns_sequence else last[0]
 
 
-def _composed_lstm(spec: Lstm, x: Tensor, weights: list[Tensor], h: Tensor, c: Tensor) -> Tensor:
+def _composed_lstm(spec: ops.Lstm, x: Tensor, weights: list[Tensor], h: Tensor, c: Tensor) -> Tensor:
     w, u, b = weights
     # Autograd needs what a product was made of.
     times = torch.Tensor.mul_ if spec.direction == FORWARD else torch.mul
@@ -488,7 +472,7 @@ def _composed_lstm(spec: Lstm, x: Tensor, weights: list[Tensor], h: Tensor, c: T
 
 
 @ADAPTER.operator("attention")
-def _attention(job: Job, spec: Attention) -> Prepared:
+def _attention(job: Job, spec: ops.Attention) -> Prepared:
     shape, result = (spec.batch, spec.steps, spec.heads, spec.width), spec.result_shape()
     given = [tensor_of(job, name) for name in ("q", "k", "v")]
 
@@ -508,7 +492,7 @@ def _attention(job: Job, spec: Attention) -> Prepared:
 
 
 @ADAPTER.operator("optimiser_step")
-def _optimiser_step(job: Job, spec: OptimiserStep) -> Prepared:
+def _optimiser_step(job: Job, spec: ops.OptimiserStep) -> Prepared:
     w, g, *states = (tensor_of(job, name) for name in spec.input_shapes())
     rate, root = spec.adam_factors()
 

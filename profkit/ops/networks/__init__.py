@@ -9,14 +9,16 @@ from typing import Any
 
 from profkit.errors import UsageError, unknown
 from profkit.ops.networks import published
-from profkit.ops.networks.folding import FOLDS, FoldedNetwork
-from profkit.ops.networks.layer import Layer
-from profkit.ops.networks.network import Network
-from profkit.ops.networks.published.cifar10 import Cifar10
-from profkit.ops.networks.published.lenet import LeNet
-from profkit.ops.networks.published.mlp import Mlp
-from profkit.ops.networks.published.solar import Solar
-from profkit.ops.networks.training import Training
+from profkit.ops.networks.folding import FOLDS
+from profkit.ops.networks.folding import FoldedNetwork as FoldedNetwork
+from profkit.ops.networks.folding import fold_batch_norm as fold_batch_norm
+from profkit.ops.networks.layer import Layer as Layer
+from profkit.ops.networks.network import Network as Network
+from profkit.ops.networks.published.cifar10 import Cifar10 as Cifar10
+from profkit.ops.networks.published.lenet import LeNet as LeNet
+from profkit.ops.networks.published.mlp import Mlp as Mlp
+from profkit.ops.networks.published.solar import Solar as Solar
+from profkit.ops.networks.training import Training as Training
 
 
 def _declared() -> Iterator[type[Network]]:
@@ -28,20 +30,6 @@ def _declared() -> Iterator[type[Network]]:
 
 
 NETWORKS: dict[str, type[Network]] = {kind.name: kind for kind in sorted(_declared(), key=lambda kind: kind.name)}
-
-__all__ = [
-    "NETWORKS",
-    "Cifar10",
-    "FoldedNetwork",
-    "LeNet",
-    "Layer",
-    "Mlp",
-    "Network",
-    "Solar",
-    "Training",
-    "find_network",
-    "network_from_dict",
-]
 
 
 def find_network(name: str) -> type[Network]:
@@ -56,4 +44,4 @@ def network_from_dict(data: Mapping[str, Any]) -> Network:
     values = dict(data)
     is_folded = values.pop(FOLDS, False)
     network = find_network(str(values.pop("network", None)))(**values)
-    return FoldedNetwork(network) if is_folded else network
+    return fold_batch_norm(network) if is_folded else network

@@ -6,7 +6,8 @@ Inference only: in training, a normalisation depends on the batch.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,17 @@ FOLDS = "fold_batch_norm"
 """What a folded network has among its words beside those of the network that it was made from."""
 
 
+def fold_batch_norm(network: Network) -> FoldedNetwork:
+    """The same for inference; SpecError where nothing can be folded."""
+    return FoldedNetwork(network.batch, network)
+
+
+def _network(name: str, value: Any) -> Network:
+    if not isinstance(value, Network):
+        raise SpecError(f"{name}: expected a network, got {value!r}")
+    return value
+
+
 @dataclass(frozen=True)
 class FoldedNetwork(Network):
     """A network without the batch normalisations that followed a convolution directly.
@@ -32,7 +44,7 @@ class FoldedNetwork(Network):
     (b - mean) factor + shift. Normalisations elsewhere stay.
     """
 
-    original: Network = axis(axes.Kind("NETWORK", lambda _name, value: value), MISSING, "what it was made from")
+    original: Network = axis(axes.Kind("NETWORK", _network), None, "what it was made from")
 
     def check(self) -> None:
         if not _folds(self.original):
@@ -65,13 +77,15 @@ class FoldedNetwork(Network):
     def no_training(self) -> str:
         return "a folded batch_norm has the statistics of inference: train the network without folding"
 
+    @property
+    def training(self) -> Training:  # type: ignore[override]
+        return self.original.training
+
     def input_shape(self) -> Shape:
         return self.original.input_shape()
 
-    def training(self) -> Training:
-        return self.original.training()
-
-    def describe(self) -> tuple[Layer, ...]:
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
         folds = _folds(self.original)
         renamed = {norm.name: conv.name for conv, norm in folds.items()}
         layers = []
@@ -110,7 +124,7 @@ class FoldedNetwork(Network):
 
     def replaced(self, **changes: Any) -> FoldedNetwork:
         """With other fields of the original."""
-        return FoldedNetwork(self.original.replaced(**changes))
+        return fold_batch_norm(self.original.replaced(**changes))
 
 
 def _folds(network: Network) -> dict[Layer, Layer]:

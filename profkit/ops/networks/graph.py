@@ -17,34 +17,16 @@ from profkit.ops.layer_norm import LayerNorm
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.lstm import Lstm
 from profkit.ops.matmul import MatMul
+from profkit.ops.networks import layer as kinds
 from profkit.ops.networks.initialisers import DEFAULT_START, Initialisation, Shape
-from profkit.ops.networks.layer import (
-    ACTIVATION,
-    ADD,
-    ATTENTION,
-    BATCH_NORM,
-    CONCAT,
-    CONV2D,
-    DENSE,
-    DROPOUT,
-    EMBEDDING,
-    FLATTEN,
-    IMAGES,
-    LAYER_NORM,
-    LRN,
-    LSTM,
-    MEAN,
-    POOL2D,
-    POSITIONS,
-    Layer,
-)
+from profkit.ops.networks.layer import IMAGES, Layer
 from profkit.ops.pool2d import AVERAGE, MAX, Pool2d
 from profkit.ops.spec import Spec
 
 MOST_LAYERS = 1000
 FUSED = ("none", "relu")
 """Activations that are part of a convolution or a dense layer; others are layers."""
-_INPUTS = {ADD: 2, ATTENTION: 3}
+_INPUTS = {kinds.ADD: 2, kinds.ATTENTION: 3}
 
 
 class Graph:
@@ -90,7 +72,7 @@ class Graph:
         start: Initialisation | None = None,
     ) -> Graph:
         """Convolution + bias + activation."""
-        batch, channels, height, width = self._images(name, CONV2D)
+        batch, channels, height, width = self._images(name, kinds.CONV2D)
         fused = activation if activation in FUSED else "none"
         spec = Conv2d(
             *(batch, channels, height, width, filters, kernel, stride, padding),
@@ -98,7 +80,7 @@ class Graph:
             bias=bias,
             activation=fused,
         )
-        self._add(name, CONV2D, spec, spec.output_shape(), activation=fused, start=start)
+        self._add(name, spec, spec.output_shape(), activation=fused, start=start)
         return self if activation in FUSED else self.activate(f"{name}_{activation}", activation)
 
     def dense(
@@ -115,7 +97,7 @@ class Graph:
             raise SpecError(f"{name} takes rows, but {self.last} gives {shape_text(self.shape)}: flatten it first")
         fused = activation if activation in FUSED else "none"
         spec = MatMul(m=math.prod(rows), n=outputs, k=inputs, bias=bias)
-        self._add(name, DENSE, spec, (*rows, outputs), activation=fused, start=start)
+        self._add(name, spec, (*rows, outputs), activation=fused, start=start)
         return self if activation in FUSED else self.activate(f"{name}_{activation}", activation)
 
     def max_pool(self, name: str, size: int, stride: int, padding: Any = "same") -> Graph:
@@ -127,43 +109,41 @@ class Graph:
 
     def global_average_pool(self, name: str) -> Graph:
         """The average of each channel, as an image of one pixel."""
-        height, width = self._images(name, POOL2D)[2:]
+        height, width = self._images(name, kinds.POOL2D)[2:]
         return self._pool(name, (height, width), 1, "valid", AVERAGE)
 
     def norm(self, name: str, size: int = 9, alpha: float = 0.001, beta: float = 0.75, k: float = 1.0) -> Graph:
         """Local response normalisation with torch's alpha (TensorFlow's times `size`)."""
-        spec = LocalResponseNorm(*self._images(name, LRN), size, alpha, beta, k)
-        return self._add(name, LRN, spec, spec.output_shape())
+        spec = LocalResponseNorm(*self._images(name, kinds.LRN), size, alpha, beta, k)
+        return self._add(name, spec, spec.output_shape())
 
     def batch_norm(self, name: str) -> Graph:
         """Of images per channel, of rows per feature."""
         batch, channels, *sides = self.shape
         height, width = sides if len(sides) == 2 else (1, 1)
         spec = BatchNorm(batch, channels, height, width, INFERENCE)
-        return self._add(name, BATCH_NORM, spec, self.shape)
+        return self._add(name, spec, self.shape)
 
     def layer_norm(self, name: str) -> Graph:
         """Over the last axis."""
         *rows, width = self.shape
-        return self._add(name, LAYER_NORM, LayerNorm(math.prod(rows), width), self.shape)
+        return self._add(name, LayerNorm(math.prod(rows), width), self.shape)
 
     def activate(self, name: str, function: str) -> Graph:
-        spec = Activation(math.prod(self.shape), function)
-        return self._add(name, ACTIVATION, spec, self.shape)
+        return self._add(name, Activation(math.prod(self.shape), function), self.shape)
 
     def flatten(self, name: str = "flatten") -> Graph:
         """Images as rows: channels, height, width."""
         batch, *rest = self.shape
-        return self._add(name, FLATTEN, None, (batch, math.prod(rest)))
+        return self._add(name, kinds.FLATTEN, (batch, math.prod(rest)))
 
     def dropout(self, name: str, rate: float) -> Graph:
         """Nothing in inference; in training a random share becomes 0 and the rest grows by 1/(1-rate)."""
-        return self._add(name, DROPOUT, None, self.shape, rate=rate)
+        return self._add(name, kinds.DROPOUT, self.shape, rate=rate)
 
     def add(self, name: str, other: str) -> Graph:
         """The sum with another layer of the same shape."""
-        spec = Add(math.prod(self.shape))
-        return self._add(name, ADD, spec, self.shape, inputs=(self.last, other))
+        return self._add(name, Add(math.prod(self.shape)), self.shape, inputs=(self.last, other))
 
     def concat(self, name: str, *sources: str) -> Graph:
         """Images joined along their channels, in the order of the names."""
@@ -172,18 +152,18 @@ class Graph:
             raise SpecError(f"{name}: {unknown('layer', missing, list(self._shapes))}")
         batch, _, *rest = self._shapes[sources[0]]
         shape = (batch, sum(self._shapes[source][1] for source in sources), *rest)
-        return self._add(name, CONCAT, None, shape, inputs=sources)
+        return self._add(name, kinds.CONCAT, shape, inputs=sources)
 
     def embedding(self, name: str, vocabulary: int, width: int, start: Initialisation | None = None) -> Graph:
         """A row of the table for every index."""
         spec = Embedding(math.prod(self.shape), vocabulary, width)
-        return self._add(name, EMBEDDING, spec, (*self.shape, width), start=start)
+        return self._add(name, spec, (*self.shape, width), start=start)
 
     def positions(self, name: str) -> Graph:
         """Adds the encoding of positions to each sequence: a constant, which nothing is learned of."""
         if len(self.shape) != 3:
             raise SpecError(f"{name} takes [batch, steps, features], but {self.last} gives {shape_text(self.shape)}")
-        return self._add(name, POSITIONS, Add(math.prod(self.shape)), self.shape)
+        return self._add(name, Add(math.prod(self.shape)), self.shape, kind=kinds.POSITIONS)
 
     def lstm(
         self,
@@ -199,7 +179,7 @@ class Graph:
             raise SpecError(f"{name} takes [batch, steps, features], but {self.last} gives {shape_text(self.shape)}")
         batch, steps, inputs = self.shape
         spec = Lstm(batch, steps, inputs, cells, activation, recurrent_activation, returns_sequence)
-        return self._add(name, LSTM, spec, spec.output_shape(), start=start)
+        return self._add(name, spec, spec.output_shape(), start=start)
 
     def attention(self, name: str, q: str, k: str, v: str, heads: int, causal: bool = False) -> Graph:
         """softmax(q k^T / sqrt(width)) v in each head."""
@@ -210,16 +190,16 @@ class Graph:
             )
         batch, steps, features = self.shape
         spec = Attention(batch, heads, steps, features // heads, causal)
-        return self._add(name, ATTENTION, spec, self.shape, inputs=(q, k, v))
+        return self._add(name, spec, self.shape, inputs=(q, k, v))
 
     def mean(self, name: str) -> Graph:
         """Over the steps of a sequence."""
         batch, *_, width = self.shape
-        return self._add(name, MEAN, None, (batch, width))
+        return self._add(name, kinds.MEAN, (batch, width))
 
     def _pool(self, name: str, size: Any, stride: int, padding: Any, mode: str) -> Graph:
-        spec = Pool2d(*self._images(name, POOL2D), size, stride, padding, mode)
-        return self._add(name, POOL2D, spec, spec.output_shape())
+        spec = Pool2d(*self._images(name, kinds.POOL2D), size, stride, padding, mode)
+        return self._add(name, spec, spec.output_shape())
 
     def _images(self, name: str, kind: str) -> tuple[int, int, int, int]:
         if len(self.shape) != 4:
@@ -230,17 +210,19 @@ class Graph:
     def _add(
         self,
         name: str,
-        kind: str,
-        spec: Spec | None,
+        what: Spec | str,
         shape: Shape,
         start: Initialisation | None = None,
         inputs: tuple[str, ...] = (),
+        kind: str = "",
         **more: Any,
     ) -> Graph:
+        """`what`: an operator, or a kind of layer that has none; `kind`: where it is not the operator's."""
         if len(self._layers) == MOST_LAYERS:
             raise SpecError(f"the network has more than {MOST_LAYERS:,} layers")
         begin = (start or self._start).for_input(self.shape)
-        layer = Layer(name, kind, spec, shape, inputs or (self.last,), start=begin, **more)
+        own, spec = (what, None) if isinstance(what, str) else (what.op, what)
+        layer = Layer(name, kind or own, spec, shape, inputs or (self.last,), start=begin, **more)
         check_layer(layer, self._shapes)
         self._layers.append(layer)
         self._shapes[name] = shape
@@ -286,7 +268,7 @@ def check_layer(layer: Layer, shapes: dict[str, Shape]) -> None:
     if missing:
         raise SpecError(f"{layer.name}: {unknown('layer', missing, list(shapes))}")
     count = _INPUTS.get(layer.kind, 1)
-    if layer.kind == CONCAT:
+    if layer.kind == kinds.CONCAT:
         if len(layer.inputs) < 2:
             raise SpecError(f"{layer.name} joins at least two layers, got {', '.join(layer.inputs)}")
     elif len(layer.inputs) != count:
@@ -295,7 +277,7 @@ def check_layer(layer: Layer, shapes: dict[str, Shape]) -> None:
     for source, found, expected in zip(layer.inputs, arriving, _expected(layer, arriving)):
         if found != expected:
             raise SpecError(f"{layer.name} takes {shape_text(expected)}, but {source} gives {shape_text(found)}")
-    if layer.kind == CONCAT and sum(shape[1] for shape in arriving) != layer.output_shape[1]:
+    if layer.kind == kinds.CONCAT and sum(shape[1] for shape in arriving) != layer.output_shape[1]:
         channels = " + ".join(str(shape[1]) for shape in arriving)
         raise SpecError(f"{layer.name} gives {layer.output_shape[1]} channels, but takes {channels}")
 
@@ -304,21 +286,21 @@ def _expected(layer: Layer, arriving: Sequence[Shape]) -> list[Shape]:
     """The shapes that the inputs must have."""
     spec: Any = layer.spec
     first = arriving[0]
-    if layer.kind in (CONV2D, POOL2D, LRN):
+    if layer.kind in (kinds.CONV2D, kinds.POOL2D, kinds.LRN):
         return [spec.input_shapes()["x"]]
-    if layer.kind == DENSE:
+    if layer.kind == kinds.DENSE:
         return [(*layer.output_shape[:-1], spec.k)]
-    if layer.kind == CONCAT:
+    if layer.kind == kinds.CONCAT:
         batch, _, *rest = layer.output_shape
         return [(batch, shape[1] if len(shape) > 1 else 1, *rest) for shape in arriving]
-    if layer.kind == LSTM:
+    if layer.kind == kinds.LSTM:
         return [(spec.batch, spec.steps, spec.inputs)]
-    if layer.kind == EMBEDDING:
+    if layer.kind == kinds.EMBEDDING:
         return [layer.output_shape[:-1]]
-    if layer.kind == FLATTEN:
+    if layer.kind == kinds.FLATTEN:
         fits = first[:1] == layer.output_shape[:1] and math.prod(first) == math.prod(layer.output_shape)
         return [first if fits else layer.output_shape]
-    if layer.kind == MEAN:
+    if layer.kind == kinds.MEAN:
         batch, width = layer.output_shape
         return [(batch, first[1] if len(first) == 3 else 1, width)]
     return [layer.output_shape] * len(arriving)  # what changes its values only

@@ -11,9 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from profkit.errors import SpecError
+from profkit.ops import axes
+from profkit.ops.axes import axis
 from profkit.ops.fields import Fields
-from profkit.ops.networks.graph import check_graph
-from profkit.ops.networks.initialisers import Shape
+from profkit.ops.networks.graph import Graph, check_graph
+from profkit.ops.networks.initialisers import DEFAULT_START, Initialisation, Shape
 from profkit.ops.networks.layer import EMBEDDING, IMAGES, LSTM, Layer
 from profkit.ops.networks.training import Training
 from profkit.ops.spec import Array
@@ -23,7 +25,7 @@ CROSS_ENTROPY, SQUARED_ERROR, BINARY_CROSS_ENTROPY = "cross_entropy", "squared_e
 
 @dataclass(frozen=True)
 class Network(Fields):
-    """Subclasses add the fields (one of them `batch`) and describe their layers with a Graph."""
+    """Subclasses add the fields, which are flags, and describe their layers with a Graph."""
 
     name: ClassVar[str] = ""
     loss: ClassVar[str] = CROSS_ENTROPY
@@ -36,27 +38,34 @@ class Network(Fields):
     """What is done to the data set's files, in this order: fit (crop, or enlarge and pad, to the network's images),
     contrast, zca, scale, mean_pixel, width_20, gist, hog_hue, columns. Synthetic data are made in the final shape."""
 
+    training: ClassVar[Training] = Training()
+    """How its authors trained it, as far as they say."""
+    initialisation: ClassVar[Initialisation] = DEFAULT_START
+    """How the weights of layers begin that name no other; it may be a property too."""
+    image: ClassVar[Shape] = ()
+    """The input without the batch, where no field changes it."""
+
+    batch: int = axis(axes.COUNT, 128, "rows per step")
+
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
         """In the order in which they run; each takes what earlier ones made."""
         try:
-            layers = self.describe()
-            check_graph(self.input_shape(), layers)
+            graph = Graph(self.input_shape(), self.initialisation)
+            self.describe(graph)
+            check_graph(self.input_shape(), graph.layers)
         except SpecError as error:
             raise SpecError(f"{self.name}: {error}") from None
-        return layers
+        return graph.layers
 
-    def describe(self) -> tuple[Layer, ...]:
+    def describe(self, graph: Graph) -> None:
+        """Adds every layer to the graph, which has the input only."""
         raise NotImplementedError
 
     def input_shape(self) -> Shape:
         """[batch, channels, height, width], [batch, features], [batch, steps, features], or [batch, steps] of
         indices (see `vocabulary`)."""
-        raise NotImplementedError
-
-    def training(self) -> Training:
-        """How its authors trained it, as far as they say."""
-        return Training()
+        return (self.batch, *self.image)
 
     @property
     def declared(self) -> Network:

@@ -12,28 +12,9 @@ from numpy.typing import NDArray
 from profkit.errors import UnsupportedError
 from profkit.ops.batch_norm import PARAMETER_GRADIENT
 from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT
-from profkit.ops.lrn import LocalResponseNorm
+from profkit.ops.networks import layer as kinds
 from profkit.ops.networks.initialisers import Shape
-from profkit.ops.networks.layer import (
-    ACTIVATION,
-    ADD,
-    ATTENTION,
-    BATCH_NORM,
-    CONCAT,
-    CONV2D,
-    DENSE,
-    DROPOUT,
-    EMBEDDING,
-    FLATTEN,
-    IMAGES,
-    LAYER_NORM,
-    LRN,
-    LSTM,
-    MEAN,
-    POOL2D,
-    POSITIONS,
-    Layer,
-)
+from profkit.ops.networks.layer import IMAGES, Layer
 from profkit.ops.networks.network import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, Network
 from profkit.ops.networks.parts import gradient_specs
 from profkit.ops.networks.positions import encoded_positions
@@ -69,7 +50,7 @@ class Step:
         is_index = self.network.vocabulary > 0
         self.values[IMAGES] = self.images if is_index else self.images.astype(np.float64)
         for layer in self.network.layers:
-            result = _FORWARD[layer.kind](self, layer)
+            result = _FORWARD.get(layer.kind, _operator)(self, layer)
             self.values[layer.name] = np.maximum(result, 0.0) if layer.activation == "relu" else result
         return self.values[self.network.layers[-1].name]
 
@@ -129,7 +110,7 @@ def dropout_masks(network: Network, seed: int = 0, step: int = 0) -> dict[str, A
     return {
         layer.name: ((generator.random(layer.output_shape) >= layer.rate) / (1 - layer.rate)).astype(np.float32)
         for layer in network.layers
-        if layer.kind == DROPOUT
+        if layer.kind == kinds.DROPOUT
     }
 
 
@@ -164,7 +145,7 @@ def network_tolerance(network: Network, is_training: bool) -> float:
     """Largest accepted error: that of the longest sum, once per layer (and once more on the way back)."""
     longest = max(layer.spec.reduction_length() for layer in network.layers if layer.spec is not None)
     if is_training:
-        specs: list[Any] = [layer.spec for layer in network.layers if layer.kind in (CONV2D, DENSE)]
+        specs: list[Any] = [layer.spec for layer in network.layers if layer.kind in (kinds.CONV2D, kinds.DENSE)]
         longest = max([longest, *(gradient_specs(spec)[1].reduction_length() for spec in specs)])
     return tolerance(np.dtype(np.float32), longest) * len(network.layers) * (2 if is_training else 1)
 
@@ -187,8 +168,8 @@ def loss_and_gradient(network: Network, output: Values, labels: Array) -> tuple[
 
 def _trained(network: Network, weights: Weights, images: Array, masks: Mapping[str, Array] | None) -> Step:
     """A forward pass of training."""
-    missing = [layer.name for layer in network.layers if layer.kind == DROPOUT and layer.name not in (masks or {})]
-    if missing:
+    dropout = [layer.name for layer in network.layers if layer.kind == kinds.DROPOUT]
+    if missing := [name for name in dropout if name not in (masks or {})]:
         raise UnsupportedError(f"{network.name} has dropout ({', '.join(missing)}): its masks are needed")
     step = Step(network, weights, images, True, masks or {})
     step.forward()
@@ -198,7 +179,7 @@ def _trained(network: Network, weights: Weights, images: Array, masks: Mapping[s
 def _states(step: Step) -> dict[str, Values]:
     states: dict[str, Values] = {}
     for layer in step.network.layers:
-        if layer.kind != BATCH_NORM:
+        if layer.kind != kinds.BATCH_NORM:
             continue
         spec: Any = layer.spec
         (x,) = step.inputs(layer)
@@ -213,18 +194,6 @@ def _applied(spec: Spec | None, shape: Shape, *inputs: Array) -> Values:
     shapes = spec.input_shapes()
     result = spec.reference({name: array.reshape(shapes[name]) for name, array in zip(shapes, inputs)})
     return result.reshape(shape)
-
-
-def lrn_gradient(spec: LocalResponseNorm, x: Values, dy: Values) -> Values:
-    """dx = dy s^-beta - 2 alpha/size beta x * sum over the channels that see x of dy x s^(-beta-1)."""
-    before, after = spec.reach
-    squares = np.pad(x * x, ((0, 0), (before, after), (0, 0), (0, 0)))
-    energy = sum(squares[:, i : i + spec.channels] for i in range(spec.size))
-    scale = spec.k + spec.alpha / spec.size * energy
-    # Channel c is seen by c - after ... c + before.
-    seen = np.pad(dy * x * scale ** (-spec.beta - 1), ((0, 0), (after, before), (0, 0), (0, 0)))
-    sums = sum(seen[:, i : i + spec.channels] for i in range(spec.size))
-    return dy * scale**-spec.beta - 2 * spec.alpha / spec.size * spec.beta * x * sums
 
 
 # --- Forward ---
@@ -266,14 +235,14 @@ def _mean(step: Step, layer: Layer) -> Values:
 
 
 _FORWARD: dict[str, Callable[[Step, Layer], Values]] = {
-    **dict.fromkeys((CONV2D, DENSE, POOL2D, LRN, LAYER_NORM, ACTIVATION, ADD, EMBEDDING, LSTM, ATTENTION), _operator),
-    BATCH_NORM: _batch_norm,
-    DROPOUT: _dropout,
-    FLATTEN: _reshaped,
-    CONCAT: _joined,
-    MEAN: _mean,
-    POSITIONS: _positioned,
+    kinds.BATCH_NORM: _batch_norm,
+    kinds.DROPOUT: _dropout,
+    kinds.FLATTEN: _reshaped,
+    kinds.CONCAT: _joined,
+    kinds.MEAN: _mean,
+    kinds.POSITIONS: _positioned,
 }
+"""Of the kinds that are not their operator alone."""
 
 # --- Backward: from the gradient by the result to those by the inputs; those by the parameters go into the step ---
 
@@ -285,7 +254,7 @@ def _by_products(step: Step, layer: Layer, dy: Values) -> list[Values]:
     w = step.weight(layer, "w")
     step.gradients[f"{layer.name}.w"] = _applied(by_weights, w.shape, x, dy)
     if spec.bias:
-        over = (0, 2, 3) if layer.kind == CONV2D else tuple(range(dy.ndim - 1))
+        over = (0, 2, 3) if layer.kind == kinds.CONV2D else tuple(range(dy.ndim - 1))
         step.gradients[f"{layer.name}.b"] = dy.sum(axis=over)
     return [_applied(by_input, x.shape, dy, w)] if step.network.has_gradient(layer.inputs[0]) else []
 
@@ -306,11 +275,6 @@ def _by_operator(step: Step, layer: Layer, dy: Values) -> list[Values]:
     assert layer.spec is not None
     spec = layer.spec.replaced(direction=INPUT_GRADIENT)
     return [_applied(spec, x.shape, *([x, dy] if len(spec.input_shapes()) == 2 else [dy]))]
-
-
-def _by_lrn(step: Step, layer: Layer, dy: Values) -> list[Values]:
-    spec: Any = layer.spec
-    return [lrn_gradient(spec, step.inputs(layer)[0], dy)]
 
 
 def _by_table(step: Step, layer: Layer, dy: Values) -> list[Values]:
@@ -352,17 +316,16 @@ def _by_mean(step: Step, layer: Layer, dy: Values) -> list[Values]:
 
 
 _BACKWARD: dict[str, Callable[[Step, Layer, Values], Sequence[Values]]] = {
-    **dict.fromkeys((CONV2D, DENSE), _by_products),
-    **dict.fromkeys((BATCH_NORM, LAYER_NORM), _by_norm),
-    **dict.fromkeys((POOL2D, ACTIVATION), _by_operator),
-    LRN: _by_lrn,
-    ADD: _by_add,
-    POSITIONS: lambda _step, _layer, dy: [dy],
-    DROPOUT: lambda step, layer, dy: [dy * step.masks[layer.name]],
-    FLATTEN: lambda step, layer, dy: [dy.reshape(step.inputs(layer)[0].shape)],
-    EMBEDDING: _by_table,
-    LSTM: _by_lstm,
-    ATTENTION: _by_attention,
-    CONCAT: _by_joined,
-    MEAN: _by_mean,
+    **dict.fromkeys((kinds.CONV2D, kinds.DENSE), _by_products),
+    **dict.fromkeys((kinds.BATCH_NORM, kinds.LAYER_NORM), _by_norm),
+    **dict.fromkeys((kinds.POOL2D, kinds.LRN, kinds.ACTIVATION), _by_operator),
+    kinds.ADD: _by_add,
+    kinds.POSITIONS: lambda _step, _layer, dy: [dy],
+    kinds.DROPOUT: lambda step, layer, dy: [dy * step.masks[layer.name]],
+    kinds.FLATTEN: lambda step, layer, dy: [dy.reshape(step.inputs(layer)[0].shape)],
+    kinds.EMBEDDING: _by_table,
+    kinds.LSTM: _by_lstm,
+    kinds.ATTENTION: _by_attention,
+    kinds.CONCAT: _by_joined,
+    kinds.MEAN: _by_mean,
 }

@@ -14,25 +14,8 @@ from typing import Any
 
 from profkit.ops.activation import RELU
 from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT
-from profkit.ops.networks.layer import (
-    ACTIVATION,
-    ADD,
-    ATTENTION,
-    BATCH_NORM,
-    CONCAT,
-    CONV2D,
-    DENSE,
-    DROPOUT,
-    EMBEDDING,
-    FLATTEN,
-    LAYER_NORM,
-    LRN,
-    LSTM,
-    MEAN,
-    POOL2D,
-    POSITIONS,
-    Layer,
-)
+from profkit.ops.networks import layer as kinds
+from profkit.ops.networks.layer import Layer
 from profkit.ops.networks.network import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, Network
 from profkit.ops.networks.training import Training
 from profkit.ops.pool2d import AVERAGE
@@ -106,21 +89,21 @@ def network_work(network: Network, training: Training | None = None) -> dict[Wor
 def kind_of(layer: Layer) -> str:
     """What the layer's own operator is called beside bias and ReLU."""
     spec: Any = layer.spec
-    if layer.kind == ACTIVATION and spec.function == RELU:
+    if layer.kind == kinds.ACTIVATION and spec.function == RELU:
         return "relu"
-    return {POOL2D: "pool", POSITIONS: ADD}.get(layer.kind, layer.kind)
+    return {kinds.POOL2D: "pool", kinds.POSITIONS: kinds.ADD}.get(layer.kind, layer.kind)
 
 
 def _forward(network: Network, layer: Layer, is_training: bool) -> dict[str, StepWork]:
     spec: Any = layer.spec_for(is_training)
     size = math.prod(layer.output_shape)
     taken = sum(math.prod(network.shape_of(source)) for source in layer.inputs)
-    if layer.kind == FLATTEN or (layer.kind == DROPOUT and not is_training):
+    if layer.kind == kinds.FLATTEN or (layer.kind == kinds.DROPOUT and not is_training):
         return {}
-    if layer.kind in (DROPOUT, CONCAT, MEAN):
-        flops = {DROPOUT: size, CONCAT: 0, MEAN: taken}[layer.kind]
+    if layer.kind in (kinds.DROPOUT, kinds.CONCAT, kinds.MEAN):
+        flops = {kinds.DROPOUT: size, kinds.CONCAT: 0, kinds.MEAN: taken}[layer.kind]
         return {layer.kind: StepWork(flops, (taken + size) * FLOAT_BYTES)}
-    if layer.kind not in (CONV2D, DENSE):
+    if layer.kind not in (kinds.CONV2D, kinds.DENSE):
         return {kind_of(layer): _alone(spec)}
     bare = spec.replaced(bias=False, activation="none")
     carried = size * FLOAT_BYTES
@@ -172,13 +155,6 @@ def _by_pool(layer: Layer) -> dict[str, StepWork]:
     return {"pool": StepWork(size, (2 * math.prod(spec.x_shape()) + size) * FLOAT_BYTES)}
 
 
-def _by_lrn(layer: Layer) -> dict[str, StepWork]:
-    """The energy again, the sum of what depends on x, two powers, and five products."""
-    spec: Any = layer.spec
-    size = math.prod(layer.output_shape)
-    return {"lrn": StepWork(size * (4 * spec.size + 9), 3 * size * FLOAT_BYTES)}
-
-
 def _by_norm(layer: Layer) -> dict[str, StepWork]:
     """The gradient by the input makes those by the parameters on its way."""
     spec: Any = layer.spec_for(is_training=True)
@@ -190,37 +166,37 @@ def _by_norm(layer: Layer) -> dict[str, StepWork]:
 def _by_lstm(layer: Layer) -> dict[str, StepWork]:
     """Each product twice, by the one factor and by the other; every array once more, and its gradient."""
     spec: Any = layer.spec
-    return {LSTM: StepWork(2 * spec.flops(), 2 * spec.min_bytes())}
+    return {layer.kind: StepWork(2 * spec.flops(), 2 * spec.min_bytes())}
 
 
 def _by_attention(layer: Layer) -> dict[str, StepWork]:
     """Four products instead of two, and the gradient of softmax; q, k, v and dy in, three gradients out."""
     spec: Any = layer.spec
-    return {ATTENTION: StepWork(spec.pairs * (8 * spec.width + 5), 7 * math.prod(layer.output_shape) * FLOAT_BYTES)}
+    flops = spec.pairs * (8 * spec.width + 5)
+    return {layer.kind: StepWork(flops, 7 * math.prod(layer.output_shape) * FLOAT_BYTES)}
 
 
 def _gradient(network: Network, layer: Layer) -> dict[str, StepWork]:
     """Of the kinds whose gradients are like them."""
-    if layer.kind in (CONV2D, DENSE):
+    if layer.kind in (kinds.CONV2D, kinds.DENSE):
         return _by_products(network, layer)
     size = math.prod(layer.output_shape)
-    if layer.kind == ACTIVATION and layer.spec is not None:
+    if layer.kind in (kinds.ACTIVATION, kinds.LRN) and layer.spec is not None:
         return {kind_of(layer): _alone(layer.spec.replaced(direction=INPUT_GRADIENT))}
-    if layer.kind == EMBEDDING and layer.spec is not None:
-        return {EMBEDDING: _alone(layer.spec.replaced(direction=WEIGHT_GRADIENT))}
-    if layer.kind == DROPOUT:
-        return {DROPOUT: StepWork(size, 2 * size * FLOAT_BYTES)}
-    if layer.kind in (CONCAT, MEAN):
+    if layer.kind == kinds.EMBEDDING and layer.spec is not None:
+        return {kinds.EMBEDDING: _alone(layer.spec.replaced(direction=WEIGHT_GRADIENT))}
+    if layer.kind == kinds.DROPOUT:
+        return {kinds.DROPOUT: StepWork(size, 2 * size * FLOAT_BYTES)}
+    if layer.kind in (kinds.CONCAT, kinds.MEAN):
         return {layer.kind: StepWork(0, _forward(network, layer, is_training=True)[layer.kind].bytes)}
     return {}  # flatten, add and positions: the gradient is that of the result
 
 
 _BACKWARD: dict[str, Callable[[Layer], dict[str, StepWork]]] = {
-    **dict.fromkeys((BATCH_NORM, LAYER_NORM), _by_norm),
-    POOL2D: _by_pool,
-    LRN: _by_lrn,
-    LSTM: _by_lstm,
-    ATTENTION: _by_attention,
+    **dict.fromkeys((kinds.BATCH_NORM, kinds.LAYER_NORM), _by_norm),
+    kinds.POOL2D: _by_pool,
+    kinds.LSTM: _by_lstm,
+    kinds.ATTENTION: _by_attention,
 }
 
 

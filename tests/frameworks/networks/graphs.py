@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from profkit.frameworks.networks.contract import NetworkBuilder, NetworkConditions, reason_against
 from profkit.ops import axes
 from profkit.ops.axes import axis
-from profkit.ops.networks import Layer, Network, Training
+from profkit.ops.networks import Network, Training
 from profkit.ops.networks.graph import Graph
 from profkit.ops.networks.initialisers import Initialisation, Shape, glorot, orthogonal, uniform
 from profkit.ops.networks.network import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, SQUARED_ERROR
@@ -34,6 +34,8 @@ Arrays = dict[str, NDArray[Any]]
 class _Small(Network):
     """A network of this file; `batch` is the only parameter."""
 
+    initialisation: ClassVar[Initialisation] = Initialisation(glorot(), weight_decay=0.01)
+
     batch: int = axis(axes.COUNT, 3, "rows of a step")
 
 
@@ -42,12 +44,9 @@ class Residual(_Small):
     """Bias-free convolutions, batch normalisation of images and of flattened rows, add, global average, dropout."""
 
     name: ClassVar[str] = "residual"
+    image: ClassVar[Shape] = (3, 9, 8)
 
-    def input_shape(self) -> Shape:
-        return (self.batch, 3, 9, 8)
-
-    def describe(self) -> tuple[Layer, ...]:
-        graph = Graph(self.input_shape(), Initialisation(glorot(), weight_decay=0.01))
+    def describe(self, graph: Graph) -> None:
         graph.conv("stem", 4, 3, 2, 1, "none", bias=False).batch_norm("stem_norm").activate("stem_relu", "relu")
         source = graph.last
         graph.conv("left_conv", 6, 3, 1, (1, 0, 1, 1), "none", bias=False).batch_norm("left_norm")
@@ -60,7 +59,6 @@ class Residual(_Small):
         of_average = graph.last
         graph.at(activated).flatten("flat").batch_norm("flat_norm").dropout("flat_dropout", 0.5)
         graph.dense("of_pixels", 4, "none", bias=False).add("total", of_average)
-        return graph.layers
 
 
 @dataclass(frozen=True)
@@ -69,12 +67,9 @@ class Inception(_Small):
 
     name: ClassVar[str] = "inception"
     loss: ClassVar[str] = SQUARED_ERROR
+    image: ClassVar[Shape] = (4, 6, 6)
 
-    def input_shape(self) -> Shape:
-        return (self.batch, 4, 6, 6)
-
-    def describe(self) -> tuple[Layer, ...]:
-        graph = Graph(self.input_shape(), Initialisation(glorot(), weight_decay=0.01))
+    def describe(self, graph: Graph) -> None:
         source = graph.conv("stem", 4, 3, 1, "same", "scaled_tanh", groups=2).last
         branches = [graph.conv("one", 3, 1).last]
         branches.append(graph.at(source).conv("three_reduce", 2, 1).conv("three", 4, 3, activation="sigmoid").last)
@@ -86,7 +81,7 @@ class Inception(_Small):
         of_largest = graph.last
         graph.at(pooled).flatten("flat").activate("hard", "hard_sigmoid").dropout("dropout", 0.25)
         graph.dense("hidden", 6).layer_norm("hidden_norm").add("hidden_sum", of_largest)
-        return graph.dense("output", 3, "none").layers
+        graph.dense("output", 3, "none")
 
 
 @dataclass(frozen=True)
@@ -95,12 +90,10 @@ class Recurrent(_Small):
 
     name: ClassVar[str] = "recurrent"
     loss: ClassVar[str] = BINARY_CROSS_ENTROPY
+    image: ClassVar[Shape] = (5,)
+    initialisation: ClassVar[Initialisation] = Initialisation(glorot(), orthogonal(), weight_decay=0.01)
 
-    def input_shape(self) -> Shape:
-        return (self.batch, 5)
-
-    def describe(self) -> tuple[Layer, ...]:
-        graph = Graph(self.input_shape(), Initialisation(glorot(), orthogonal(), weight_decay=0.01))
+    def describe(self, graph: Graph) -> None:
         embedded = graph.embedding("embedding", 11, 8, start=Initialisation(uniform(0.5))).positions("positions").last
         # A bias of k has no influence: its gradient is the noise of the rounding.
         q, k, v = (graph.at(embedded).dense(part, 8, "none", bias=part != "k").last for part in ("q", "k", "v"))
@@ -110,7 +103,7 @@ class Recurrent(_Small):
         graph.lstm("lstm1", 6, "tanh", "hard_sigmoid", returns_sequence=True)
         graph.lstm("lstm2", 4, "sigmoid", "sigmoid").dense("of_cells", 3, "none")
         of_cells = graph.last
-        return graph.at(inner).mean("mean").dense("of_mean", 3, "none").add("output", of_cells).layers
+        graph.at(inner).mean("mean").dense("of_mean", 3, "none").add("output", of_cells)
 
 
 @dataclass(frozen=True)
@@ -118,13 +111,12 @@ class SharedTwice(_Small):
     """A result with three readers, one of them twice, and a sum with itself."""
 
     name: ClassVar[str] = "shared_twice"
+    image: ClassVar[Shape] = (4,)
+    initialisation: ClassVar[Initialisation] = Initialisation(glorot())
 
-    def input_shape(self) -> Shape:
-        return (self.batch, 4)
-
-    def describe(self) -> tuple[Layer, ...]:
-        graph = Graph(self.input_shape(), Initialisation(glorot())).dense("a", 4).dense("b", 4, "gelu").add("c", "a")
-        return graph.add("d", "c").add("e", "a").dense("output", 3, "none").layers
+    def describe(self, graph: Graph) -> None:
+        graph.dense("a", 4).dense("b", 4, "gelu").add("c", "a")
+        graph.add("d", "c").add("e", "a").dense("output", 3, "none")
 
 
 GRAPHS: tuple[tuple[_Small, Training], ...] = (

@@ -13,7 +13,7 @@ from profkit.capture.archive import save
 from profkit.frameworks.events import SourceSubject, load_source
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkBuilder, NetworkConditions, reason_against
-from profkit.ops.networks import Cifar10, Layer, LeNet, Mlp, Network, Training
+from profkit.ops.networks import Cifar10, LeNet, Mlp, Network, Training
 from profkit.ops.networks.graph import Graph
 from profkit.ops.networks.network import SQUARED_ERROR
 from tests.frameworks.networks.graphs import GRAPHS, MORE_GRAPHS, graph_problems
@@ -36,9 +36,8 @@ class Normed(Cifar10):
 
     name: ClassVar[str] = "normed"
 
-    def describe(self) -> tuple[Layer, ...]:
-        chain = Graph(self.input_shape()).conv("conv1", 6, 3, 2).norm("norm1", size=4, alpha=2.0)
-        return chain.flatten().dense("output", 10, "none").layers
+    def describe(self, graph: Graph) -> None:
+        graph.conv("conv1", 6, 3, 2).norm("norm1", size=4, alpha=2.0).flatten().dense("output", 10, "none")
 
 
 class WithDropout(Mlp):
@@ -46,8 +45,8 @@ class WithDropout(Mlp):
 
     name: ClassVar[str] = "with_dropout"
 
-    def describe(self) -> tuple[Layer, ...]:
-        return Graph(self.input_shape()).dense("hidden", 16).dropout("dropout", 0.5).dense("output", 7, "none").layers
+    def describe(self, graph: Graph) -> None:
+        graph.dense("hidden", 16).dropout("dropout", 0.5).dense("output", 7, "none")
 
 
 QUICK, REST, PUBLISHED = "quick", "rest", "published"
@@ -97,7 +96,7 @@ def _published(builder: NetworkBuilder, mode: str) -> dict[str, Any]:
     """By network, as its authors trained it."""
     problems = {}
     for network in small_networks():
-        conditions = NetworkConditions(2, mode, True, network.training())
+        conditions = NetworkConditions(2, mode, True, network.training)
         refused = reason_against(builder, network, conditions)
         problems[network.name] = [refused] if refused else step_problems(builder, network, conditions)
     return problems

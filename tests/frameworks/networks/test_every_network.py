@@ -20,7 +20,7 @@ def test_every_network_infers_and_trains_as_float64_says(framework: str) -> None
     builder.start(NetworkConditions(1, mode))
     problems = {}
     for network in small_networks():
-        conditions = NetworkConditions(1, mode, True, network.training())
+        conditions = NetworkConditions(1, mode, True, network.training)
         assert not reason_against(builder, network, conditions)
         problems[network.name] = step_problems(builder, network, conditions)
 

@@ -15,7 +15,7 @@ from profkit.frameworks.native.policy import choose_kernel
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.frameworks.networks.layer_program import LayerProgram, Operation
-from profkit.ops.networks import Cifar10, Layer, Mlp, Solar, Training
+from profkit.ops.networks import Cifar10, Mlp, Solar, Training
 from profkit.ops.networks.graph import Graph
 from tests.frameworks.networks.network_checks import built_here
 
@@ -114,8 +114,8 @@ def test_values_are_dropped_after_their_last_use() -> None:
 
 def test_chains_of_layers_that_a_user_writes_are_run() -> None:
     class Own(Mlp):
-        def describe(self) -> tuple[Layer, ...]:
-            return Graph((self.batch, 8)).dense("first", 6).dense("output", 7, "none").layers
+        def describe(self, graph: Graph) -> None:
+            graph.dense("first", 6).dense("output", 7, "none")
 
     trial = built_here(load_builder("native"), Own(batch=3), NetworkConditions(is_training=True))
 

@@ -9,7 +9,7 @@ from profkit.data.weights import SavedWeights
 from profkit.errors import SpecError
 from profkit.frameworks.networks import BUILDERS, load_builder
 from profkit.measurement.network_run import NetworkRequest, run_network
-from profkit.ops.networks import NETWORKS, FoldedNetwork, Network, network_from_dict
+from profkit.ops.networks import NETWORKS, Network, fold_batch_norm, network_from_dict
 from profkit.ops.networks.layer import BATCH_NORM, CONV2D
 from profkit.ops.networks.reference import network_tolerance, reference_logits
 from profkit.ops.spec import Array, max_error
@@ -49,7 +49,7 @@ def images_of(network: Network) -> Array:
 @pytest.mark.parametrize("name", FOLDABLE)
 def test_a_folded_network_gives_what_the_declared_one_gives(name: str) -> None:
     network = small(name)
-    folded, weights, images = FoldedNetwork(network), moved_weights(network), images_of(network)
+    folded, weights, images = fold_batch_norm(network), moved_weights(network), images_of(network)
 
     own = folded.weights_from(weights)
 
@@ -61,7 +61,7 @@ def test_a_folded_network_gives_what_the_declared_one_gives(name: str) -> None:
 
 
 def test_only_a_bare_convolution_that_nobody_else_reads_is_folded() -> None:
-    folded = FoldedNetwork(small("wrn_16_8"))
+    folded = fold_batch_norm(small("wrn_16_8"))
     readers = {source: layer for layer in folded.layers for source in layer.inputs}
 
     with_bias = [
@@ -73,7 +73,7 @@ def test_only_a_bare_convolution_that_nobody_else_reads_is_folded() -> None:
 
 
 def test_a_folded_network_is_read_back_from_its_description() -> None:
-    folded = FoldedNetwork(small("resnet50"))
+    folded = fold_batch_norm(small("resnet50"))
 
     assert network_from_dict(folded.to_dict()) == folded
     assert folded.replaced(batch=1).input_shape()[0] == 1
@@ -83,7 +83,7 @@ def test_a_folded_network_is_read_back_from_its_description() -> None:
 @pytest.mark.parametrize("name", ["mlp", "cifar10", "transformer"])
 def test_a_network_without_such_a_normalisation_is_refused_by_name(name: str) -> None:
     with pytest.raises(SpecError, match=f"{name}: no batch_norm takes the result of a convolution directly"):
-        FoldedNetwork(NETWORKS[name]())
+        fold_batch_norm(NETWORKS[name]())
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -93,14 +93,14 @@ def test_frameworks_run_it_and_are_checked_against_the_declared_network(framewor
     network = small("wrn_16_8")
     weights = SavedWeights(moved_weights(network), "moved")
 
-    run = run_network(NetworkRequest(FoldedNetwork(network), framework, weights=weights, steps=1, passes=()))
+    run = run_network(NetworkRequest(fold_batch_norm(network), framework, weights=weights, steps=1, passes=()))
 
     assert (run.status, run.reason) == ("ok", "")
     assert 0.0 < run.error <= run.tolerance
 
 
 def test_training_is_refused_with_the_reason() -> None:
-    run = run_network(NetworkRequest(FoldedNetwork(small("wrn_16_8")), "numpy", is_training=True))
+    run = run_network(NetworkRequest(fold_batch_norm(small("wrn_16_8")), "numpy", is_training=True))
 
     assert run.status == "unsupported"
     assert run.reason.startswith("a folded batch_norm has the statistics of inference")

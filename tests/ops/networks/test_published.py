@@ -192,7 +192,6 @@ from profkit.ops import axes
 from profkit.ops.axes import axis
 from profkit.ops.networks.graph import Graph
 from profkit.ops.networks.initialisers import Shape
-from profkit.ops.networks.layer import Layer
 from profkit.ops.networks.network import Network
 
 
@@ -201,16 +200,13 @@ class Own(Network):
     """Two branches."""
 
     name: ClassVar[str] = "own"
+    image: ClassVar[Shape] = (4,)
 
     batch: int = axis(axes.COUNT, 2, "rows per step")
     neurons: int = axis(axes.COUNT, 5, "of each branch")
 
-    def input_shape(self) -> Shape:
-        return (self.batch, 4)
-
-    def describe(self) -> tuple[Layer, ...]:
-        graph = Graph(self.input_shape()).dense("stem", self.neurons).dense("branch", self.neurons)
-        return graph.add("sum", "stem").dense("output", 3, "none").layers
+    def describe(self, graph: Graph) -> None:
+        graph.dense("stem", self.neurons).dense("branch", self.neurons).add("sum", "stem").dense("output", 3, "none")
 '''
 
 

@@ -16,14 +16,7 @@ from profkit.rendering.traces.files import write_chrome
 from profkit.rendering.traces.outline import outline
 from tests.capture.network_captures import layer, network_capture, op, pool, primitive, recording_of, runtime
 from tests.rendering.traces.formats import ABOUT, FORMATS, WRITERS, Writer, both_formats
-from tests.viewers.trace_viewers import (
-    ARGUMENTS,
-    COUNTERS,
-    SLICES,
-    Loaded,
-    load_with_catapult,
-    load_with_trace_processor,
-)
+from tests.viewers import trace_viewers as viewers
 
 
 def with_memory(capture: Capture, *rows: tuple[int, int, int, int]) -> Capture:
@@ -63,14 +56,14 @@ def the_capture() -> Run:
 
 
 @pytest.fixture(scope="module", params=WRITERS, ids=FORMATS)
-def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> viewers.Loaded:
     """The run in one format as the trace processor has it: its slices, arguments and counters."""
     path = tmp_path_factory.mktemp("network") / "trace"
     request.param(run_trace(the_capture()), path)
-    return load_with_trace_processor(path, [SLICES, ARGUMENTS, COUNTERS])
+    return viewers.load_with_trace_processor(path, [viewers.SLICES, viewers.ARGUMENTS, viewers.COUNTERS])
 
 
-def test_layers_stand_above_operators_above_primitives(loaded: Loaded) -> None:
+def test_layers_stand_above_operators_above_primitives(loaded: viewers.Loaded) -> None:
     found = {(row[0], row[7]): row for row in loaded.answers[0]}
     # name, start, duration, category, around it
     assert found["step 0", OUTLINE][1:5] == [0, 400, "outline", ""]
@@ -87,7 +80,7 @@ def test_layers_stand_above_operators_above_primitives(loaded: Loaded) -> None:
     assert next(row for row in loaded.answers[0] if row[0] == "straddles")[4] == ""
 
 
-def test_every_span_and_argument_arrives(loaded: Loaded) -> None:
+def test_every_span_and_argument_arrives(loaded: viewers.Loaded) -> None:
     capture = two_threads()
     arguments = {(row[0], row[1]): row[2] for row in loaded.answers[1]}
 
@@ -108,7 +101,7 @@ def test_every_span_and_argument_arrives(loaded: Loaded) -> None:
 def test_catapult_imports_it_without_a_warning(tmp_path: Path) -> None:
     write_chrome(run_trace(the_capture()), tmp_path / "trace.json")
 
-    imported = load_with_catapult(tmp_path / "trace.json")
+    imported = viewers.load_with_catapult(tmp_path / "trace.json")
 
     (process,) = imported["processes"]
     assert process["name"] == "torch: time and memory (by hand)"
@@ -123,7 +116,7 @@ def test_every_recording_has_a_group_of_its_own_on_the_common_clock(write: Write
 
     write(run_trace(network_capture(first, second)), tmp_path / "trace")
 
-    loaded = load_with_trace_processor(tmp_path / "trace", [SLICES])
+    loaded = viewers.load_with_trace_processor(tmp_path / "trace", [viewers.SLICES])
     assert loaded.processes == 2
     starts = {row[0]: row[1] for row in loaded.answers[0]}
     assert (starts["a"], starts["b"]) == (0, 8_000)
@@ -148,7 +141,7 @@ def test_a_run_without_recordings_has_no_tracks() -> None:
     assert ("status", "crashed: ended by SIGSEGV") in content.about
 
 
-def test_memory_is_counted_in_all_and_by_the_phase_that_asked_for_it(loaded: Loaded) -> None:
+def test_memory_is_counted_in_all_and_by_the_phase_that_asked_for_it(loaded: viewers.Loaded) -> None:
     counters: dict[str, list[list[float]]] = {}
     for counter, time, value in loaded.answers[2]:
         counters.setdefault(counter, []).append([time, value])

@@ -30,40 +30,27 @@ bool for_each_entry(const Block& block, Visit visit) {
   return at == block.bytes;
 }
 
+template <class... Entries>
+struct EntryTypes {};
+using KnownEntries =
+    EntryTypes<tracer::DeviceKernelEntry, tracer::DeviceCopyEntry, tracer::DeviceSetEntry,
+               tracer::DeviceCallEntry, tracer::DeviceCorrelationEntry, tracer::DeviceMemoryEntry,
+               tracer::DeviceOverheadEntry, tracer::DeviceDeviceEntry, tracer::DeviceCountsEntry,
+               tracer::DeviceClockEntry, tracer::DevicePoolEntry>;
+
 // Calls visit(entry) with the entry of this kind; a kind of a later version is visited as its header. False:
 // it is shorter than its kind must be.
-template <class Visit>
-bool visit_entry(DeviceEntryKind kind, const uint8_t* bytes, uint32_t size, const Visit& visit) {
-  const auto as = [&](auto entry) {
-    if (size < sizeof(entry)) return false;
-    visit(load<decltype(entry)>(bytes));
+template <class Visit, class... Entries>
+bool visit_entry(DeviceEntryKind kind, const uint8_t* bytes, uint32_t size, const Visit& visit,
+                 EntryTypes<Entries...>) {
+  bool is_whole = true;
+  const auto visit_as = [&](auto entry) {
+    is_whole = size >= sizeof(entry);
+    if (is_whole) visit(load<decltype(entry)>(bytes));
     return true;
   };
-  switch (kind) {
-    case DeviceEntryKind::kernel:
-      return as(tracer::DeviceKernelEntry{});
-    case DeviceEntryKind::copy:
-      return as(tracer::DeviceCopyEntry{});
-    case DeviceEntryKind::set:
-      return as(tracer::DeviceSetEntry{});
-    case DeviceEntryKind::call:
-      return as(tracer::DeviceCallEntry{});
-    case DeviceEntryKind::correlation:
-      return as(tracer::DeviceCorrelationEntry{});
-    case DeviceEntryKind::memory:
-      return as(tracer::DeviceMemoryEntry{});
-    case DeviceEntryKind::overhead:
-      return as(tracer::DeviceOverheadEntry{});
-    case DeviceEntryKind::device:
-      return as(tracer::DeviceDeviceEntry{});
-    case DeviceEntryKind::counts:
-      return as(tracer::DeviceCountsEntry{});
-    case DeviceEntryKind::clock:
-      return as(tracer::DeviceClockEntry{});
-    case DeviceEntryKind::pool:
-      return as(tracer::DevicePoolEntry{});
-  }
-  return as(DeviceEntryHeader{});
+  if (!((kind == Entries::kKind && visit_as(Entries{})) || ...)) visit_as(DeviceEntryHeader{});
+  return is_whole;
 }
 
 // Only entries that are long enough for their kind.
@@ -71,7 +58,7 @@ template <class Visit>
 void for_each_whole_entry(const std::vector<Block>& blocks, const Visit& visit) {
   for (const Block& block : blocks) {
     for_each_entry(block, [&](DeviceEntryKind kind, const uint8_t* bytes, uint32_t size) {
-      visit_entry(kind, bytes, size, visit);
+      visit_entry(kind, bytes, size, visit, KnownEntries{});
       return true;
     });
   }
@@ -212,7 +199,7 @@ void take_counts(const tracer::DeviceCountsEntry& entry, DeviceCounts& counts) {
 
 bool is_well_formed(const Block& block) {
   return for_each_entry(block, [](DeviceEntryKind kind, const uint8_t* bytes, uint32_t size) {
-    return visit_entry(kind, bytes, size, [](const auto&) {});
+    return visit_entry(kind, bytes, size, [](const auto&) {}, KnownEntries{});
   });
 }
 

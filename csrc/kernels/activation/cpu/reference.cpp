@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "kernels/activation/params.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/registry.h"
-#include "runtime/threads.h"
 
 namespace profkit {
 namespace {
@@ -52,22 +52,16 @@ void launch(const Params& p, const Buffers& buffers, int threads) {
   const T* x = buffers.input_as<T>(0);
   const T* dy = buffers.input_as<T>(1);
   T* output = buffers.output_as<T>();
-  parallel(threads, [&](int thread) {
-    const Range own = split(p.count, threads, thread);
-    for (int64_t i = own.begin; i < own.end; ++i) {
-      const double at = static_cast<double>(x[i]);
-      output[i] =
-          static_cast<T>(p.direction == PROFKIT_FORWARD ? value(p.function, at)
-                                                        : slope(p.function, at) * static_cast<double>(dy[i]));
-    }
+  parallel_each(threads, p.count, [&](int64_t i) {
+    const double at = static_cast<double>(x[i]);
+    output[i] =
+        static_cast<T>(p.direction == PROFKIT_FORWARD ? value(p.function, at)
+                                                      : slope(p.function, at) * static_cast<double>(dy[i]));
   });
 }
 
 }  // namespace
 
-void activation_reference(const Params& params, const Buffers& buffers, int threads) {
-  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
-                                  : launch<float>(params, buffers, threads);
-}
+PROFKIT_REFERENCE(activation)
 
 }  // namespace profkit

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/attention/params.h"
-#include "kernels/cpu/image_index.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/registry.h"
 #include "runtime/threads.h"
 
@@ -111,10 +111,7 @@ void launch(const Params& p, const Buffers& buffers, int threads) {
 
 }  // namespace
 
-void attention_reference(const Params& params, const Buffers& buffers, int threads) {
-  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
-                                  : launch<float>(params, buffers, threads);
-}
+PROFKIT_REFERENCE(attention)
 
 size_t attention_reference_bytes(const Params& params, int threads) {
   if (params.direction == PROFKIT_FORWARD) return 0;

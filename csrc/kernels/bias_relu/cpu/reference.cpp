@@ -3,16 +3,17 @@
 // stride over the channels.
 #include "kernels/bias_relu/params.h"
 #include "kernels/cpu/image_index.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/registry.h"
 
 namespace profkit {
 namespace {
 
 template <class T>
-void launch(const profkit_bias_relu_params& p, const Buffers& buffers, int threads) {
-  const T* input = static_cast<const T*>(buffers.inputs[0]);
-  const T* bias = static_cast<const T*>(buffers.inputs[1]);
-  T* output = static_cast<T*>(buffers.output);
+void launch_forward(const profkit_bias_relu_params& p, const Buffers& buffers, int threads) {
+  const T* input = buffers.input_as<T>(0);
+  const T* bias = buffers.input_as<T>(1);
+  T* output = buffers.output_as<T>();
   const ImageIndex index(p.layout, p.channels, p.height, p.width);
   parallel_pairs(threads, p.batch, p.channels, [&](int64_t n, int64_t c) {
     for (int64_t h = 0; h < p.height; ++h) {
@@ -27,15 +28,12 @@ void launch(const profkit_bias_relu_params& p, const Buffers& buffers, int threa
 
 template <class T>
 void launch_gradient(const profkit_bias_relu_params& p, const Buffers& buffers, int threads) {
-  const T* y = static_cast<const T*>(buffers.inputs[0]);
-  const T* dy = static_cast<const T*>(buffers.inputs[1]);
-  T* output = static_cast<T*>(buffers.output);
+  const T* y = buffers.input_as<T>(0);
+  const T* dy = buffers.input_as<T>(1);
+  T* output = buffers.output_as<T>();
   if (p.direction == PROFKIT_INPUT_GRADIENT) {
-    parallel(threads, [&](int thread) {
-      const Range own = split(p.batch * p.channels * p.height * p.width, threads, thread);
-      for (int64_t i = own.begin; i < own.end; ++i) output[i] = y[i] > 0 ? dy[i] : 0;
-    });
-    return;
+    return elementwise<T>(buffers, threads, p.batch * p.channels * p.height * p.width,
+                          [](T result, T by_result) { return result > 0 ? by_result : 0; });
   }
   const ImageIndex index(p.layout, p.channels, p.height, p.width);
   parallel_pairs(threads, p.channels, 1, [&](int64_t c, int64_t) {
@@ -52,16 +50,14 @@ void launch_gradient(const profkit_bias_relu_params& p, const Buffers& buffers, 
   });
 }
 
+template <class T>
+void launch(const profkit_bias_relu_params& p, const Buffers& buffers, int threads) {
+  p.direction == PROFKIT_FORWARD ? launch_forward<T>(p, buffers, threads)
+                                 : launch_gradient<T>(p, buffers, threads);
+}
+
 }  // namespace
 
-void bias_relu_reference(const profkit_bias_relu_params& params, const Buffers& buffers, int threads) {
-  if (params.direction != PROFKIT_FORWARD) {
-    params.dtype == PROFKIT_FLOAT64 ? launch_gradient<double>(params, buffers, threads)
-                                    : launch_gradient<float>(params, buffers, threads);
-    return;
-  }
-  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
-                                  : launch<float>(params, buffers, threads);
-}
+PROFKIT_REFERENCE(bias_relu)
 
 }  // namespace profkit

@@ -4,6 +4,7 @@
 // position, r/s filter row/column.
 #include "kernels/conv2d/params.h"
 #include "kernels/cpu/image_index.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/registry.h"
 
 namespace profkit {
@@ -54,10 +55,10 @@ double forward_at(const Geometry& g, const T* image, const T* weights, int64_t n
 
 template <class T>
 void forward(const Geometry& g, const Buffers& buffers, int threads) {
-  const T* image = static_cast<const T*>(buffers.inputs[0]);
-  const T* weights = static_cast<const T*>(buffers.inputs[1]);
-  const T* bias = g.p.bias != 0 ? static_cast<const T*>(buffers.inputs[2]) : nullptr;
-  T* output = static_cast<T*>(buffers.output);
+  const T* image = buffers.input_as<T>(0);
+  const T* weights = buffers.input_as<T>(1);
+  const T* bias = g.p.bias != 0 ? buffers.input_as<T>(2) : nullptr;
+  T* output = buffers.output_as<T>();
   parallel_pairs(threads, g.p.batch, g.p.out_channels, [&](int64_t n, int64_t oc) {
     for (int64_t y = 0; y < g.p.out_h; ++y) {
       for (int64_t x = 0; x < g.p.out_w; ++x) {
@@ -99,9 +100,9 @@ double input_gradient_at(const Geometry& g, const T* dy, const T* weights, int64
 
 template <class T>
 void input_gradient(const Geometry& g, const Buffers& buffers, int threads) {
-  const T* dy = static_cast<const T*>(buffers.inputs[0]);
-  const T* weights = static_cast<const T*>(buffers.inputs[1]);
-  T* dx = static_cast<T*>(buffers.output);
+  const T* dy = buffers.input_as<T>(0);
+  const T* weights = buffers.input_as<T>(1);
+  T* dx = buffers.output_as<T>();
   parallel_pairs(threads, g.p.batch, g.p.in_channels, [&](int64_t n, int64_t ic) {
     for (int64_t h = 0; h < g.p.height; ++h) {
       for (int64_t w = 0; w < g.p.width; ++w) {
@@ -134,9 +135,9 @@ double weight_gradient_at(const Geometry& g, const T* image, const T* dy, int64_
 
 template <class T>
 void weight_gradient(const Geometry& g, const Buffers& buffers, int threads) {
-  const T* image = static_cast<const T*>(buffers.inputs[0]);
-  const T* dy = static_cast<const T*>(buffers.inputs[1]);
-  T* dw = static_cast<T*>(buffers.output);
+  const T* image = buffers.input_as<T>(0);
+  const T* dy = buffers.input_as<T>(1);
+  T* dw = buffers.output_as<T>();
   parallel_pairs(threads, g.p.out_channels, g.in_per_group, [&](int64_t oc, int64_t c) {
     for (int64_t r = 0; r < g.p.kernel_h; ++r) {
       for (int64_t s = 0; s < g.p.kernel_w; ++s) {
@@ -156,9 +157,6 @@ void launch(const Params& params, const Buffers& buffers, int threads) {
 
 }  // namespace
 
-void conv2d_reference(const profkit_conv2d_params& params, const Buffers& buffers, int threads) {
-  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
-                                  : launch<float>(params, buffers, threads);
-}
+PROFKIT_REFERENCE(conv2d)
 
 }  // namespace profkit

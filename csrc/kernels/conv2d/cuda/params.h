@@ -9,6 +9,7 @@
 #include "kernels/conv2d/cuda/problem.cuh"
 #include "kernels/conv2d/params.h"
 #include "kernels/cuda/registry.h"
+#include "kernels/cuda/window_fields.h"
 
 namespace profkit {
 
@@ -53,22 +54,13 @@ inline cuda::ConvProblem cuda_problem(const profkit_conv2d_params& p) {
   cuda::ConvProblem problem{};
   problem.batch = number(p.batch);
   problem.in_channels = number(p.in_channels);
-  problem.height = number(p.height);
-  problem.width = number(p.width);
+  set_window_fields(problem, p);
   problem.out_channels = number(p.out_channels);
-  problem.kernel_h = number(p.kernel_h);
-  problem.kernel_w = number(p.kernel_w);
-  problem.stride_h = number(p.stride_h);
-  problem.stride_w = number(p.stride_w);
-  problem.pad_top = number(p.pad_top);
-  problem.pad_left = number(p.pad_left);
   problem.dilation_h = number(p.dilation_h);
   problem.dilation_w = number(p.dilation_w);
   problem.groups = number(p.groups);
   problem.in_per_group = number(p.in_channels / p.groups);
   problem.out_per_group = number(p.out_channels / p.groups);
-  problem.out_h = number(p.out_h);
-  problem.out_w = number(p.out_w);
   problem.is_nhwc = p.layout == PROFKIT_NHWC;
   problem.has_bias = is_forward && p.bias != 0;
   problem.has_relu = is_forward && p.activation == PROFKIT_RELU;

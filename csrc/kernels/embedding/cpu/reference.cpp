@@ -37,9 +37,6 @@ void launch(const Params& p, const Buffers& buffers, int threads) {
 
 }  // namespace
 
-void embedding_reference(const Params& params, const Buffers& buffers, int threads) {
-  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
-                                  : launch<float>(params, buffers, threads);
-}
+PROFKIT_REFERENCE(embedding)
 
 }  // namespace profkit

@@ -86,9 +86,6 @@ void launch(const Params& p, const Buffers& buffers, int threads) {
 
 }  // namespace
 
-void layer_norm_reference(const Params& params, const Buffers& buffers, int threads) {
-  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
-                                  : launch<float>(params, buffers, threads);
-}
+PROFKIT_REFERENCE(layer_norm)
 
 }  // namespace profkit

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/cpu/image_index.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/lrn/params.h"
 #include "kernels/registry.h"
 
@@ -66,9 +67,6 @@ void launch(const Params& p, const Buffers& buffers, int threads) {
 
 }  // namespace
 
-void lrn_reference(const profkit_lrn_params& params, const Buffers& buffers, int threads) {
-  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
-                                  : launch<float>(params, buffers, threads);
-}
+PROFKIT_REFERENCE(lrn)
 
 }  // namespace profkit

@@ -197,10 +197,7 @@ void launch(const Params& p, const Buffers& buffers, int threads) {
 
 }  // namespace
 
-void lstm_reference(const Params& params, const Buffers& buffers, int threads) {
-  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
-                                  : launch<float>(params, buffers, threads);
-}
+PROFKIT_REFERENCE(lstm)
 
 size_t lstm_reference_bytes(const Params& params, int threads) {
   return sizeof(double) * static_cast<size_t>(memory_length(params)) *

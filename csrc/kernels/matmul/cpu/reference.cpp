@@ -9,10 +9,10 @@ namespace {
 
 template <class T>
 void launch(const profkit_matmul_params& p, const Buffers& buffers, int threads) {
-  const T* all_a = static_cast<const T*>(buffers.inputs[0]);
-  const T* all_b = static_cast<const T*>(buffers.inputs[1]);
-  const T* bias = p.bias != 0 ? static_cast<const T*>(buffers.inputs[2]) : nullptr;
-  T* all_c = static_cast<T*>(buffers.output);
+  const T* all_a = buffers.input_as<T>(0);
+  const T* all_b = buffers.input_as<T>(1);
+  const T* bias = p.bias != 0 ? buffers.input_as<T>(2) : nullptr;
+  T* all_c = buffers.output_as<T>();
   parallel(threads, [&](int thread) {
     const Range rows = split(p.batch * p.m, threads, thread);
     for (int64_t row = rows.begin; row < rows.end; ++row) {
@@ -35,9 +35,6 @@ void launch(const profkit_matmul_params& p, const Buffers& buffers, int threads)
 
 }  // namespace
 
-void matmul_reference(const profkit_matmul_params& params, const Buffers& buffers, int threads) {
-  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
-                                  : launch<float>(params, buffers, threads);
-}
+PROFKIT_REFERENCE(matmul)
 
 }  // namespace profkit

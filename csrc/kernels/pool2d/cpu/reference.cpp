@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/image_index.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/pool2d/params.h"
 #include "kernels/registry.h"
 
@@ -47,8 +48,8 @@ T pool_at(const Params& p, const T* input, const ImageIndex& in, int64_t n, int6
 template <class T>
 void forward(const Params& p, const ImageIndex& in, const ImageIndex& out, const Buffers& buffers,
              int threads) {
-  const T* input = static_cast<const T*>(buffers.inputs[0]);
-  T* output = static_cast<T*>(buffers.output);
+  const T* input = buffers.input_as<T>(0);
+  T* output = buffers.output_as<T>();
   parallel_pairs(threads, p.batch, p.channels, [&](int64_t n, int64_t c) {
     for (int64_t y = 0; y < p.out_h; ++y) {
       for (int64_t x = 0; x < p.out_w; ++x) output[out.at(n, c, y, x)] = pool_at(p, input, in, n, c, y, x);
@@ -108,9 +109,9 @@ template <class T>
 void gradient(const Params& p, const ImageIndex& in, const ImageIndex& out, const Buffers& buffers,
               int threads) {
   const bool is_max = p.mode == PROFKIT_MAX;
-  const T* x = is_max ? static_cast<const T*>(buffers.inputs[0]) : nullptr;
+  const T* x = is_max ? buffers.input_as<T>(0) : nullptr;
   const T* dy = static_cast<const T*>(buffers.inputs[is_max ? 1 : 0]);
-  T* dx = static_cast<T*>(buffers.output);
+  T* dx = buffers.output_as<T>();
   parallel_pairs(threads, p.batch, p.channels, [&](int64_t n, int64_t c) {
     const int64_t first = in.at(n, c, 0, 0);
     fill_plane<T>(p, {x != nullptr ? x + first : nullptr, dy + out.at(n, c, 0, 0), dx + first, in, out});
@@ -126,9 +127,6 @@ void launch(const Params& p, const Buffers& buffers, int threads) {
 
 }  // namespace
 
-void pool2d_reference(const Params& params, const Buffers& buffers, int threads) {
-  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
-                                  : launch<float>(params, buffers, threads);
-}
+PROFKIT_REFERENCE(pool2d)
 
 }  // namespace profkit

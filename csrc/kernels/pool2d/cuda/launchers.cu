@@ -1,4 +1,5 @@
 #include "kernels/cuda/row_launch.h"
+#include "kernels/cuda/window_fields.h"
 #include "kernels/pool2d/cuda/gather.cuh"
 #include "kernels/pool2d/cuda/windows.cuh"
 #include "kernels/pool2d/params.h"
@@ -25,16 +26,7 @@ struct Written {
     problem.blocks = rows.blocks();
     problem.is_nchw = p.layout == PROFKIT_NCHW;
     problem.channels = number(p.channels);
-    problem.height = number(p.height);
-    problem.width = number(p.width);
-    problem.out_h = number(p.out_h);
-    problem.out_w = number(p.out_w);
-    problem.kernel_h = number(p.kernel_h);
-    problem.kernel_w = number(p.kernel_w);
-    problem.stride_h = number(p.stride_h);
-    problem.stride_w = number(p.stride_w);
-    problem.pad_top = number(p.pad_top);
-    problem.pad_left = number(p.pad_left);
+    set_window_fields(problem, p);
     problem.by_width = cuda::fast_divide(width);
     problem.by_positions = cuda::fast_divide(height * width);
   }

@@ -24,9 +24,9 @@ void softmax_row(const T* input, const T* labels, T* output, int64_t columns) {
 
 template <class T>
 void launch(const profkit_softmax_params& p, const Buffers& buffers, int threads) {
-  const T* input = static_cast<const T*>(buffers.inputs[0]);
-  const T* labels = p.direction == PROFKIT_FORWARD ? nullptr : static_cast<const T*>(buffers.inputs[1]);
-  T* output = static_cast<T*>(buffers.output);
+  const T* input = buffers.input_as<T>(0);
+  const T* labels = p.direction == PROFKIT_FORWARD ? nullptr : buffers.input_as<T>(1);
+  T* output = buffers.output_as<T>();
   parallel(threads, [&](int thread) {
     const Range rows = split(p.rows, threads, thread);
     for (int64_t row = rows.begin; row < rows.end; ++row) {
@@ -38,9 +38,6 @@ void launch(const profkit_softmax_params& p, const Buffers& buffers, int threads
 
 }  // namespace
 
-void softmax_reference(const profkit_softmax_params& params, const Buffers& buffers, int threads) {
-  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
-                                  : launch<float>(params, buffers, threads);
-}
+PROFKIT_REFERENCE(softmax)
 
 }  // namespace profkit

@@ -9,7 +9,6 @@ from profkit.ops import axes
 from profkit.ops.axes import axis
 from profkit.ops.networks.graph import Graph
 from profkit.ops.networks.initialisers import Initialisation, Shape, he
-from profkit.ops.networks.layer import Layer
 from profkit.ops.networks.network import Network
 from profkit.ops.networks.published import scaled
 from profkit.ops.networks.training import STEPS, Training
@@ -23,20 +22,20 @@ class AllCnnC(Network):
     data: ClassVar[str] = "CIFAR-10"
     preparation: ClassVar[tuple[str, ...]] = ("contrast", "zca")
     size_formula: ClassVar[str] = "images are 3x32x32 -> 16x16 -> 8x8 -> 6x6 -> 1x1"
+    training: ClassVar[Training] = Training(
+        learning_rate=0.05, momentum=0.9, schedule=STEPS, schedule_at=(200, 250, 300)
+    )
+    initialisation: ClassVar[Initialisation] = Initialisation(he(), weight_decay=0.001)
+    image: ClassVar[Shape] = (3, 32, 32)
 
     batch: int = axis(axes.COUNT, 100, "images per step")
     factor: float = axis(axes.NUMBER, 1.0, "share of the published filters")
 
-    def input_shape(self) -> Shape:
-        return (self.batch, 3, 32, 32)
-
-    def training(self) -> Training:
-        return Training(learning_rate=0.05, momentum=0.9, schedule=STEPS, schedule_at=(200, 250, 300))
-
-    def describe(self) -> tuple[Layer, ...]:
+    def describe(self, graph: Graph) -> None:
         narrow, wide = scaled(96, self.factor), scaled(192, self.factor)
-        graph = Graph(self.input_shape(), Initialisation(he(), weight_decay=0.001)).dropout("dropout0", 0.2)
-        graph.conv("conv1", narrow, 3).conv("conv2", narrow, 3).conv("conv3", narrow, 3, 2).dropout("dropout3", 0.5)
+        graph.dropout("dropout0", 0.2).conv("conv1", narrow, 3).conv("conv2", narrow, 3).conv(
+            "conv3", narrow, 3, 2
+        ).dropout("dropout3", 0.5)
         graph.conv("conv4", wide, 3).conv("conv5", wide, 3).conv("conv6", wide, 3, 2).dropout("dropout6", 0.5)
         graph.conv("conv7", wide, 3, padding="valid").conv("conv8", wide, 1).conv("conv9", 10, 1)
-        return graph.global_average_pool("pool").flatten().dense("output", 10, "none").layers
+        graph.global_average_pool("pool").flatten().dense("output", 10, "none")

@@ -9,7 +9,6 @@ from profkit.ops import axes
 from profkit.ops.axes import axis
 from profkit.ops.networks.graph import Graph
 from profkit.ops.networks.initialisers import Initialisation, Shape, truncated_normal
-from profkit.ops.networks.layer import Layer
 from profkit.ops.networks.network import Network
 
 DECAY = 0.004
@@ -35,13 +34,12 @@ class Cifar10(Network):
     def input_shape(self) -> Shape:
         return (self.batch, 3, self.crop, self.crop)
 
-    def describe(self) -> tuple[Layer, ...]:
+    def describe(self, graph: Graph) -> None:
         narrow, wide = truncated_normal(0.04), truncated_normal(0.05)
-        graph = Graph(self.input_shape())
         graph.conv("conv1", self.filters, 5, self.stride, start=Initialisation(wide))
         graph.max_pool("pool1", self.pool, self.pool_stride).norm("norm1")
         graph.conv("conv2", self.filters, 5, self.stride, start=Initialisation(wide, bias=0.1))
         graph.norm("norm2").max_pool("pool2", 3, 2).flatten()
         graph.dense("local3", 384, start=Initialisation(narrow, bias=0.1, weight_decay=DECAY))
         graph.dense("local4", 192, start=Initialisation(narrow, bias=0.1, weight_decay=DECAY))
-        return graph.dense("softmax_linear", 10, "none", Initialisation(truncated_normal(1 / 192))).layers
+        graph.dense("softmax_linear", 10, "none", Initialisation(truncated_normal(1 / 192)))

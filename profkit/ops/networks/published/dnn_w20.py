@@ -9,7 +9,6 @@ from profkit.ops import axes
 from profkit.ops.axes import axis
 from profkit.ops.networks.graph import Graph
 from profkit.ops.networks.initialisers import Initialisation, Shape, uniform
-from profkit.ops.networks.layer import Layer
 from profkit.ops.networks.network import Network
 from profkit.ops.networks.training import EXPONENTIAL, Training
 
@@ -22,17 +21,15 @@ class DnnW20(Network):
     data: ClassVar[str] = "MNIST"
     preparation: ClassVar[tuple[str, ...]] = ("width_20", "scale")
     size_formula: ClassVar[str] = "images are 1 x 28 x 20 -> 25x17 -> 12x8 -> 8x4 -> 2x1"
+    training: ClassVar[Training] = Training(
+        learning_rate=0.001, schedule=EXPONENTIAL, schedule_factor=0.993, least_rate=0.00003
+    )
+    image: ClassVar[Shape] = (1, 28, 20)
+    initialisation: ClassVar[Initialisation] = Initialisation(uniform(0.05))
 
     batch: int = axis(axes.COUNT, 128, "images per step")
 
-    def input_shape(self) -> Shape:
-        return (self.batch, 1, 28, 20)
-
-    def training(self) -> Training:
-        return Training(learning_rate=0.001, schedule=EXPONENTIAL, schedule_factor=0.993, least_rate=0.00003)
-
-    def describe(self) -> tuple[Layer, ...]:
-        graph = Graph(self.input_shape(), Initialisation(uniform(0.05)))
+    def describe(self, graph: Graph) -> None:
         graph.conv("conv1", 20, 4, padding="valid", activation="scaled_tanh").max_pool("pool1", 2, 2, "valid")
         graph.conv("conv2", 40, 5, padding="valid", activation="scaled_tanh").max_pool("pool2", 3, 3, "valid")
-        return graph.flatten().dense("dense", 150, "scaled_tanh").dense("output", 10, "none").layers
+        graph.flatten().dense("dense", 150, "scaled_tanh").dense("output", 10, "none")

@@ -8,11 +8,8 @@ from typing import ClassVar
 from profkit.ops import axes
 from profkit.ops.axes import axis
 from profkit.ops.networks.graph import Graph
-from profkit.ops.networks.initialisers import Initialisation, Shape, glorot
-from profkit.ops.networks.layer import Layer
-from profkit.ops.networks.network import Network
-from profkit.ops.networks.published import scaled
-from profkit.ops.networks.training import Training
+from profkit.ops.networks.initialisers import Initialisation, glorot
+from profkit.ops.networks.published import OfAnySize
 
 # Filters: 1x1; 3x3 reduce, 3x3; 5x5 reduce, 5x5; projection of the pool.
 MODULES = {
@@ -31,35 +28,25 @@ POOLED = ("3b", "4e")
 
 
 @dataclass(frozen=True)
-class GoogLeNet(Network):
+class GoogLeNet(OfAnySize):
     """conv 7x7, conv 1x1, conv 3x3, nine inception modules, global average pooling, dropout, dense 1000."""
 
     name: ClassVar[str] = "googlenet"
-    data: ClassVar[str] = "ImageNet"
     size_formula: ClassVar[str] = "images are 3 x side x side; each of the five steps of 2 halves, and rounds up"
+    initialisation: ClassVar[Initialisation] = Initialisation(glorot(), bias=0.2, weight_decay=0.0002)
 
     batch: int = axis(axes.COUNT, 32, "images per step")
-    classes: int = axis(axes.COUNT, 1000, "outputs")
-    side: int = axis(axes.COUNT, 224, "height and width of the images")
-    factor: float = axis(axes.NUMBER, 1.0, "share of the published filters")
 
-    def input_shape(self) -> Shape:
-        return (self.batch, 3, self.side, self.side)
-
-    def training(self) -> Training:
-        return Training(learning_rate=0.01, momentum=0.9)
-
-    def describe(self) -> tuple[Layer, ...]:
-        graph = Graph(self.input_shape(), Initialisation(glorot(), bias=0.2, weight_decay=0.0002))
-        first, second = (scaled(each, self.factor) for each in (64, 192))
+    def describe(self, graph: Graph) -> None:
+        first, second = self.scaled(64, 192)
         graph.conv("conv1", first, 7, 2).max_pool("pool1", 3, 2).norm("norm1", 5, 0.0001)
         graph.conv("conv2_reduce", first, 1).conv("conv2", second, 3).norm("norm2", 5, 0.0001).max_pool("pool2", 3, 2)
         for name, filters in MODULES.items():
-            self._inception(graph, f"inception_{name}", [scaled(each, self.factor) for each in filters])
+            self._inception(graph, f"inception_{name}", self.scaled(*filters))
             if name in POOLED:
                 graph.max_pool(f"pool_{name}", 3, 2)
         graph.global_average_pool("pool5").dropout("dropout", 0.4).flatten()
-        return graph.dense("output", self.classes, "none").layers
+        graph.dense("output", self.classes, "none")
 
     def _inception(self, graph: Graph, name: str, filters: list[int]) -> None:
         """Four branches from the same input, joined along the channels."""

@@ -9,7 +9,6 @@ from profkit.ops import axes
 from profkit.ops.axes import axis
 from profkit.ops.networks.graph import Graph
 from profkit.ops.networks.initialisers import Initialisation, Shape, he_by_input
-from profkit.ops.networks.layer import Layer
 from profkit.ops.networks.network import Network
 
 
@@ -21,16 +20,14 @@ class LeNet(Network):
     data: ClassVar[str] = "CIFAR-10"
     preparation: ClassVar[tuple[str, ...]] = ("fit", "contrast")
     size_formula: ClassVar[str] = "images are 3x32x32; each convolution takes 4 off, each pooling halves"
+    image: ClassVar[Shape] = (3, 32, 32)
+    initialisation: ClassVar[Initialisation] = Initialisation(he_by_input())
 
     batch: int = axis(axes.COUNT, 128, "images per step")
     convolutions: int = axis(axes.choice_of_numbers(1, 2), 2, "C of the study")
     maps: int = axis(axes.COUNT, 8, "P of the study: maps per colour")
 
-    def input_shape(self) -> Shape:
-        return (self.batch, 3, 32, 32)
-
-    def describe(self) -> tuple[Layer, ...]:
-        graph = Graph(self.input_shape(), Initialisation(he_by_input()))
+    def describe(self, graph: Graph) -> None:
         for number in range(1, self.convolutions + 1):
             graph.conv(f"conv{number}", 3 * self.maps, 5, padding="valid").max_pool(f"pool{number}", 2, 2, "valid")
-        return graph.flatten().dense("dense1", 120).dense("dense2", 84).dense("output", 10, "none").layers
+        graph.flatten().dense("dense1", 120).dense("dense2", 84).dense("output", 10, "none")

@@ -11,7 +11,6 @@ from profkit.ops import axes
 from profkit.ops.axes import axis
 from profkit.ops.networks.graph import MOST_LAYERS, Graph
 from profkit.ops.networks.initialisers import Initialisation, Shape, glorot, he_by_input
-from profkit.ops.networks.layer import Layer
 from profkit.ops.networks.network import Network
 
 if TYPE_CHECKING:
@@ -51,16 +50,19 @@ class Mlp(Network):
     def preparation(self) -> tuple[str, ...]:  # type: ignore[override]
         return DATA[self.inputs][1:] if self.inputs in DATA else ()
 
+    @property
+    def initialisation(self) -> Initialisation:  # type: ignore[override]
+        return Initialisation(he_by_input() if self.start == HE_BY_INPUT else glorot())
+
     def input_shape(self) -> Shape:
         return (self.batch, self.inputs)
 
-    def describe(self) -> tuple[Layer, ...]:
-        start = Initialisation(he_by_input() if self.start == HE_BY_INPUT else glorot())
+    def describe(self, graph: Graph) -> None:
         widths = self.hidden
         if len(widths) == 1:
             (layers,) = widths
             widths = halving_widths(self.inputs, layers) if self.halving else (self.neurons,) * layers
-        return pyramid(Graph(self.input_shape(), start), widths).dense("output", self.outputs, "none").layers
+        pyramid(graph, widths).dense("output", self.outputs, "none")
 
 
 def pyramid(graph: Graph, widths: Sequence[int]) -> Graph:

@@ -9,14 +9,12 @@ from profkit.ops import axes
 from profkit.ops.axes import axis
 from profkit.ops.networks.graph import Graph
 from profkit.ops.networks.initialisers import Initialisation, Shape, glorot
-from profkit.ops.networks.layer import Layer
-from profkit.ops.networks.network import Network
-from profkit.ops.networks.published import DEPTHS, SIZE_CHANGES, scaled
+from profkit.ops.networks.published import Varied
 from profkit.ops.networks.training import STEPS, Training
 
 
 @dataclass(frozen=True)
-class ApRelu(Network):
+class ApRelu(Varied):
     """Three times convolution 5x5x64 and average pooling 3x3 (the first two with normalisation), dense 500 and 6.
 
     The normalisation's numbers are not stated; they are AlexNet's. The study's sweep of filter size has no padding and
@@ -27,11 +25,9 @@ class ApRelu(Network):
     data: ClassVar[str] = "NORB"
     is_max: ClassVar[bool] = False
     size_formula: ClassVar[str] = "images are 2 x side x side; padded convolutions keep the size, each pooling divides"
+    training: ClassVar[Training] = Training(learning_rate=0.001, momentum=0.9, schedule=STEPS, schedule_at=(100, 200))
+    initialisation: ClassVar[Initialisation] = Initialisation(glorot(), weight_decay=0.01)
 
-    batch: int = axis(axes.COUNT, 128, "images per step")
-    depth: int = axis(DEPTHS, 1, "how often each convolution is repeated")
-    filters: float = axis(axes.NUMBER, 1.0, "factor of the 64 filters")
-    size_change: int = axis(SIZE_CHANGES, 0, "added to the filter size of 5")
     padded: bool = axis(axes.FLAG, True, "zeros around the images")
     pool: int = axis(axes.choice_of_numbers(2, 3), 3, "window and step of the poolings")
     side: int = axis(axes.COUNT, 48, "height and width of the images")
@@ -39,20 +35,15 @@ class ApRelu(Network):
     def input_shape(self) -> Shape:
         return (self.batch, 2, self.side, self.side)
 
-    def training(self) -> Training:
-        return Training(learning_rate=0.001, momentum=0.9, schedule=STEPS, schedule_at=(100, 200))
-
-    def describe(self) -> tuple[Layer, ...]:
-        graph = Graph(self.input_shape(), Initialisation(glorot(), weight_decay=0.01))
-        padding, count = "same" if self.padded else "valid", scaled(64, self.filters)
+    def describe(self, graph: Graph) -> None:
+        padding = "same" if self.padded else "valid"
         for stage in (1, 2, 3):
-            for number in range(1, self.depth + 1):
-                graph.conv(f"conv{stage}_{number}", count, 5 + self.size_change, padding=padding)
+            self.repeat(graph, stage, 64, padding)
             pool = graph.max_pool if self.is_max else graph.average_pool
             pool(f"pool{stage}", self.pool, self.pool, "valid")
             if stage < 3:
                 graph.norm(f"norm{stage}", 5, 0.0001)
-        return graph.flatten().dense("dense", 500).dropout("dropout", 0.5).dense("output", 6, "none").layers
+        graph.flatten().dense("dense", 500).dropout("dropout", 0.5).dense("output", 6, "none")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from profkit.ops import axes
 from profkit.ops.axes import axis
 from profkit.ops.networks.graph import Graph
 from profkit.ops.networks.initialisers import Initialisation, Shape, glorot, orthogonal, uniform
-from profkit.ops.networks.layer import Layer
 from profkit.ops.networks.network import BINARY_CROSS_ENTROPY, SQUARED_ERROR, Network
 from profkit.ops.networks.published import DEPTHS
 from profkit.ops.networks.training import Training
@@ -24,6 +23,8 @@ class ImdbLstm(Network):
     data: ClassVar[str] = "IMDB"
     loss: ClassVar[str] = BINARY_CROSS_ENTROPY
     size_formula: ClassVar[str] = "length indices -> 32 each -> cells (depth times) -> 1"
+    training: ClassVar[Training] = Training(optimizer=ADAM, learning_rate=0.001)
+    initialisation: ClassVar[Initialisation] = Initialisation(glorot(), orthogonal())
 
     batch: int = axis(axes.COUNT, 64, "reviews per step")
     depth: int = axis(DEPTHS, 1, "LSTM layers")
@@ -34,15 +35,11 @@ class ImdbLstm(Network):
     def input_shape(self) -> Shape:
         return (self.batch, self.length)
 
-    def training(self) -> Training:
-        return Training(optimizer=ADAM, learning_rate=0.001)
-
-    def describe(self) -> tuple[Layer, ...]:
-        graph = Graph(self.input_shape(), Initialisation(glorot(), orthogonal()))
+    def describe(self, graph: Graph) -> None:
         graph.embedding("embedding", self.known_words, 32, start=Initialisation(uniform(0.05)))
         for number in range(1, self.depth + 1):
             graph.lstm(f"lstm{number}", self.cells, "tanh", "hard_sigmoid", returns_sequence=number < self.depth)
-        return graph.dense("output", 1, "none").layers
+        graph.dense("output", 1, "none")
 
 
 @dataclass(frozen=True)
@@ -56,6 +53,8 @@ class HmdirLstm(Network):
     data: ClassVar[str] = "HMDIR-II"
     loss: ClassVar[str] = SQUARED_ERROR
     size_formula: ClassVar[str] = "24 features of each step -> cells (depth times) -> 1"
+    training: ClassVar[Training] = Training(optimizer=RMSPROP, learning_rate=0.001)
+    initialisation: ClassVar[Initialisation] = Initialisation(uniform(0.05), glorot())
 
     batch: int = axis(axes.COUNT, 256, "sequences per step")
     depth: int = axis(DEPTHS, 1, "LSTM layers")
@@ -65,11 +64,7 @@ class HmdirLstm(Network):
     def input_shape(self) -> Shape:
         return (self.batch, self.length, 24)
 
-    def training(self) -> Training:
-        return Training(optimizer=RMSPROP, learning_rate=0.001)
-
-    def describe(self) -> tuple[Layer, ...]:
-        graph = Graph(self.input_shape(), Initialisation(uniform(0.05), glorot()))
+    def describe(self, graph: Graph) -> None:
         for number in range(1, self.depth + 1):
             graph.lstm(f"lstm{number}", self.cells, "sigmoid", "hard_sigmoid", returns_sequence=number < self.depth)
-        return graph.dense("output", 1, "none").layers
+        graph.dense("output", 1, "none")

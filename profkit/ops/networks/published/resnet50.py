@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from profkit.ops import axes
-from profkit.ops.axes import axis
 from profkit.ops.networks.graph import Graph
-from profkit.ops.networks.initialisers import Initialisation, Shape, he
-from profkit.ops.networks.layer import Layer
-from profkit.ops.networks.network import Network
-from profkit.ops.networks.published import scaled
+from profkit.ops.networks.initialisers import Initialisation, he
+from profkit.ops.networks.published import OfAnySize
 from profkit.ops.networks.training import Training
 
 STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))
@@ -19,35 +15,24 @@ STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))
 
 
 @dataclass(frozen=True)
-class ResNet50(Network):
+class ResNet50(OfAnySize):
     """conv 7x7, max pooling, sixteen bottleneck blocks of 1x1, 3x3 and 1x1 convolutions, average pooling, dense 1000.
 
     A stage's first block halves in its first 1x1 convolution, as the paper has it; torch's model halves in the 3x3.
     """
 
     name: ClassVar[str] = "resnet50"
-    data: ClassVar[str] = "ImageNet"
     size_formula: ClassVar[str] = "images are 3 x side x side; conv1, pool1 and the last three stages halve"
+    training: ClassVar[Training] = Training(learning_rate=0.1, momentum=0.9)
+    initialisation: ClassVar[Initialisation] = Initialisation(he(), weight_decay=0.0001)
 
-    batch: int = axis(axes.COUNT, 16, "images per step")
-    classes: int = axis(axes.COUNT, 1000, "outputs")
-    side: int = axis(axes.COUNT, 224, "height and width of the images")
-    factor: float = axis(axes.NUMBER, 1.0, "share of the published filters")
-
-    def input_shape(self) -> Shape:
-        return (self.batch, 3, self.side, self.side)
-
-    def training(self) -> Training:
-        return Training(learning_rate=0.1, momentum=0.9)
-
-    def describe(self) -> tuple[Layer, ...]:
-        graph = Graph(self.input_shape(), Initialisation(he(), weight_decay=0.0001))
-        _normed(graph, "conv1", scaled(64, self.factor), 7, 2, 3).max_pool("pool1", 3, 2, 1)
+    def describe(self, graph: Graph) -> None:
+        _normed(graph, "conv1", *self.scaled(64), 7, 2, 3).max_pool("pool1", 3, 2, 1)
         for stage, (blocks, filters) in enumerate(STAGES, start=2):
             for number in range(blocks):
                 stride = 2 if stage > 2 and number == 0 else 1
-                self._block(graph, f"block{stage}_{number + 1}", scaled(filters, self.factor), stride)
-        return graph.global_average_pool("pool5").flatten().dense("output", self.classes, "none").layers
+                self._block(graph, f"block{stage}_{number + 1}", *self.scaled(filters), stride)
+        graph.global_average_pool("pool5").flatten().dense("output", self.classes, "none")
 
     def _block(self, graph: Graph, name: str, filters: int, stride: int) -> None:
         """1x1, 3x3 and 1x1 beside a shortcut, which is a convolution where the shape changes."""

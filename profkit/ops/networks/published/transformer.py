@@ -10,7 +10,6 @@ from profkit.ops import axes
 from profkit.ops.axes import axis
 from profkit.ops.networks.graph import Graph
 from profkit.ops.networks.initialisers import Initialisation, Shape, glorot, uniform
-from profkit.ops.networks.layer import Layer
 from profkit.ops.networks.network import Network
 from profkit.ops.networks.training import Training
 from profkit.ops.optimiser_step import ADAM
@@ -23,6 +22,8 @@ class Transformer(Network):
     name: ClassVar[str] = "transformer"
     data: ClassVar[str] = "IMDB"
     size_formula: ClassVar[str] = "length indices -> width each -> (depth times) -> classes; heads divides width"
+    training: ClassVar[Training] = Training(optimizer=ADAM, learning_rate=0.001)
+    initialisation: ClassVar[Initialisation] = Initialisation(glorot())
 
     batch: int = axis(axes.COUNT, 32, "sequences per step")
     depth: int = axis(axes.COUNT, 2, "blocks")
@@ -40,16 +41,12 @@ class Transformer(Network):
     def input_shape(self) -> Shape:
         return (self.batch, self.length)
 
-    def training(self) -> Training:
-        return Training(optimizer=ADAM, learning_rate=0.001)
-
-    def describe(self) -> tuple[Layer, ...]:
-        graph = Graph(self.input_shape(), Initialisation(glorot()))
+    def describe(self, graph: Graph) -> None:
         graph.embedding("embedding", self.known_words, self.width, start=Initialisation(uniform(0.05)))
         graph.positions("positions")
         for number in range(1, self.depth + 1):
             self._block(graph, f"block{number}")
-        return graph.layer_norm("norm").mean("mean").dense("output", self.classes, "none").layers
+        graph.layer_norm("norm").mean("mean").dense("output", self.classes, "none")
 
     def _block(self, graph: Graph, name: str) -> None:
         source = graph.last

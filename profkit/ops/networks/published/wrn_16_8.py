@@ -10,7 +10,6 @@ from profkit.ops import axes
 from profkit.ops.axes import axis
 from profkit.ops.networks.graph import Graph
 from profkit.ops.networks.initialisers import Initialisation, Shape, he
-from profkit.ops.networks.layer import Layer
 from profkit.ops.networks.network import Network
 from profkit.ops.networks.training import STEPS, Training
 
@@ -23,6 +22,11 @@ class Wrn(Network):
     data: ClassVar[str] = "SVHN"
     preparation: ClassVar[tuple[str, ...]] = ("scale",)
     size_formula: ClassVar[str] = "depth is 6 n + 4: each stage has n blocks; its filters are 16, 32 and 64 x width"
+    training: ClassVar[Training] = Training(
+        learning_rate=0.01, momentum=0.9, nesterov=True, schedule=STEPS, schedule_at=(80, 120)
+    )
+    image: ClassVar[Shape] = (3, 32, 32)
+    initialisation: ClassVar[Initialisation] = Initialisation(he(), weight_decay=0.0005)
 
     batch: int = axis(axes.COUNT, 128, "images per step")
     depth: int = axis(axes.COUNT, 16, "convolutions one after another")
@@ -32,21 +36,14 @@ class Wrn(Network):
         if self.depth < 10 or (self.depth - 4) % 6:
             raise SpecError(f"depth must be 10, 16, 22, ..., got {self.depth}")
 
-    def input_shape(self) -> Shape:
-        return (self.batch, 3, 32, 32)
-
-    def training(self) -> Training:
-        return Training(learning_rate=0.01, momentum=0.9, nesterov=True, schedule=STEPS, schedule_at=(80, 120))
-
-    def describe(self) -> tuple[Layer, ...]:
-        graph = Graph(self.input_shape(), Initialisation(he(), weight_decay=0.0005))
+    def describe(self, graph: Graph) -> None:
         graph.conv("conv1", 16, 3, activation="none", bias=False)
         for stage, filters in enumerate((16, 32, 64), start=1):
             for number in range(1, (self.depth - 4) // 6 + 1):
                 stride = 2 if stage > 1 and number == 1 else 1
                 self._block(graph, f"block{stage}_{number}", filters * self.width, stride)
         graph.batch_norm("norm").activate("relu", "relu").global_average_pool("pool").flatten()
-        return graph.dense("output", 10, "none").layers
+        graph.dense("output", 10, "none")
 
     def _block(self, graph: Graph, name: str, filters: int, stride: int) -> None:
         """Two convolutions beside a shortcut, which is a 1x1 convolution of the activated input where shapes change."""
