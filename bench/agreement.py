@@ -16,7 +16,7 @@ import contextlib
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import combinations, permutations
 from typing import Any, cast
 
@@ -78,18 +78,9 @@ class Agreement:
 
     def add(self, other: Agreement) -> None:
         """Together."""
-        for name in (
-            "intervals",
-            "held",
-            "held_without_floor",
-            "disjoint",
-            "pairs",
-            "opposite",
-            "against_same",
-            "too_busy",
-            "runs",
-        ):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for item in fields(self):
+            if item.name != "others_share":
+                setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
 
 
 def main(argv: Sequence[str]) -> int:

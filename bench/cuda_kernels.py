@@ -45,12 +45,8 @@ class Proof:
         return len(set().union(*named)) if named else 0
 
 
-@dataclass(frozen=True)
-class Launch:
-    """How the host code started a kernel on the double."""
-
-    threads: int
-    dynamic_bytes: int
+Launch = tuple[int, int]
+"""How the host code started a kernel on the double: its threads and dynamic bytes."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +99,9 @@ def read_proofs(path: Path) -> Proofs:
             found.proofs[key].problems[f"{line['kind']} {line.get('order', '')}"].add(spec)
         for launch in line.get("launches", ()):
             threads = launch["block"][0] * launch["block"][1] * launch["block"][2]
-            found.launches[launch["kernel"]].add(Launch(threads, launch["shared_bytes"]))
+            found.launches[launch["kernel"]].add((threads, launch["shared_bytes"]))
         for key, kernels in line.get("kernels", {}).items():
-            found.functions[key].update(function_name(name) for name in demangled(kernels))
+            found.functions[key].update(function_name(name) for name in demangled(kernels).values())
     return found
 
 
@@ -129,9 +125,9 @@ def occupancies(kernels: Iterable[Compiled], build: Path, folder: Path) -> dict[
     subprocess.run(command, check=True)
     places, lines = [], []
     for each in kernels:
-        for launch in sorted(each.launches, key=lambda launch: (launch.threads, launch.dynamic_bytes)):
+        for threads, dynamic_bytes in sorted(each.launches):
             places.append((each.kernel.architecture, each.kernel.mangled))
-            sizes = (each.kernel.registers, each.kernel.shared_bytes, launch.dynamic_bytes, launch.threads)
+            sizes = (each.kernel.registers, each.kernel.shared_bytes, dynamic_bytes, threads)
             lines.append(" ".join(map(str, (each.capability, *sizes))))
     done = subprocess.run([str(program)], input="\n".join(lines), capture_output=True, text=True, check=False)
     if done.returncode:
@@ -191,7 +187,7 @@ def architecture_table(
 
 def _cells(parts: Sequence[Compiled], occupancy: dict[tuple[str, str], list[float]]) -> list[str]:
     launched = [part for part in parts if part.launches]
-    shared = [part.kernel.shared_bytes + launch.dynamic_bytes for part in launched for launch in part.launches]
+    shared = [part.kernel.shared_bytes + dynamic_bytes for part in launched for _, dynamic_bytes in part.launches]
     occupied = [value for part in launched for value in occupancy[part.kernel.architecture, part.kernel.mangled]]
     # That with most products, and of equal ones the tightest; without products the longest loop.
     first = max(parts, key=lambda part: (part.loop.products, part.loop.product_share, part.loop.instructions))

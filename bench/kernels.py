@@ -1,13 +1,16 @@
-"""Native CPU kernels against the frameworks, every goal in one command: forward and gradients of convolutions, matmul,
-latency, pooling, normalisation, bias + ReLU, the operators of layers, on one thread and on two.
+"""Native CPU kernels against the frameworks, every goal of a page in one command, on one thread and on two. The page
+`kernels`: forward and gradients of convolutions, matmul, latency, pooling, LRN, bias + ReLU; `layer_kernels`: the other
+operators of layers, those of optimisers, and gradients.
 
 Run: python bench/kernels.py --results DIR         (about three quarters of an hour on a quiet machine with 2 cores)
      python bench/kernels.py --results DIR --section conv,matmul --threads 1 --resume
      python bench/kernels.py --quick               (a minute, two shapes per section)
      python bench/kernels.py --results DIR --render > docs/measured/kernels.md   (from DIR; nothing is measured)
      python bench/kernels.py --results DIR --fit   (the policy's costs from DIR)
+     python bench/kernels.py --page layer_kernels --results DIR > docs/measured/layer_kernels.md   (a quarter of
+         an hour; one that was killed goes on with --resume)
 
-Every shape is kept in DIR/kernels.json as soon as it is measured; DIR/kernels.md has all shapes, stdout the summary.
+Every shape is kept in DIR/kernels.json as soon as it is measured; DIR/PAGE.md has all shapes, stdout the summary.
 Without --results DIR is a new temporary folder. Exit code: 0 goals met, 4 a goal is missed, 130 interrupted (what was
 measured is kept).
 """
@@ -22,13 +25,12 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from kernel_pages import fit as kernel_fit
 from kernel_pages.report import summary_page, write_report
 from kernel_pages.results import Record, Store, choose_again, record_of
-from kernel_pages.shapes import AS_GIVEN, OWN, ShapeSection, sections
+from kernel_pages.shapes import AS_GIVEN, KERNELS, OWN, PAGES, ShapeSection, sections
 from measured_page import origin
 
 from profkit import _core
@@ -47,7 +49,7 @@ QUICK_SHAPES, QUICK_BUDGET_S = 2, 0.3
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure what was requested, write the report, judge."""
     arguments = parse(argv)
-    chosen = chosen_sections(arguments.section, arguments.quick, arguments.shapes)
+    chosen = chosen_sections(arguments.page, arguments.section, arguments.quick, arguments.shapes)
     if arguments.native:
         chosen = [replace(section, frameworks=()) for section in chosen]
     folder = arguments.results or Path(tempfile.mkdtemp(prefix="profkit-kernels-"))
@@ -61,8 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(kernel_fit.write_costs(store))
         known_costs.cache_clear()
         print(f"{choose_again(store)} choices of the policy changed", file=sys.stderr)
-    report = write_report(store, folder / "kernels.md")
-    print(summary_page(store, report), end="")
+    report = write_report(store, folder / f"{arguments.page}.md", arguments.page)
+    print(summary_page(store, report, arguments.page), end="")
     print(f"kept in {folder}", file=sys.stderr)
     if interrupted:
         return INTERRUPTED
@@ -72,8 +74,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The flags."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = [section.name for section in sections()]
-    parser.add_argument("--section", type=partial(listed, names), default=names, help=f"some of {', '.join(names)}")
+    pages = {page: [section.name for section in sections(page)] for page in PAGES}
+    each = "; ".join(f"of {page}: {', '.join(names)}" for page, names in pages.items())
+    parser.add_argument("--page", choices=PAGES, default=KERNELS, help=f"what is measured and rendered [{KERNELS}]")
+    parser.add_argument("--section", help=f"only these sections of the page ({each})")
     parser.add_argument("--threads", type=numbers, default=[1, 2], help="thread counts [1,2]")
     parser.add_argument("--budget", type=float, default=1.5, help="sampling time per shape in seconds [1.5]")
     parser.add_argument("--shapes", default="", help="only shapes whose name contains this")
@@ -84,18 +88,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--fit", action="store_true", help="fit the policy's costs to what --results holds")
     parser.add_argument("--results", type=Path, metavar="DIR", help="folder of kernels.json and kernels.md [a new one]")
     arguments = parser.parse_args(argv)
+    known = pages[arguments.page]
+    arguments.section = known if arguments.section is None else arguments.section.split(",")
+    unknown = [name for name in arguments.section if name not in known]
+    if unknown:
+        parser.error(f"no section {unknown[0]!r} on the page {arguments.page}: there are {', '.join(known)}")
     if (arguments.render or arguments.fit or arguments.resume) and not arguments.results:
         parser.error("--render, --fit and --resume need the folder of an earlier run: --results DIR")
     return arguments
-
-
-def listed(names: Sequence[str], text: str) -> list[str]:
-    """Names of a comma list, checked."""
-    words = text.split(",")
-    unknown = [word for word in words if word not in names]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"no section {unknown[0]!r}: there are {', '.join(names)}")
-    return words
 
 
 def numbers(text: str) -> list[int]:
@@ -106,9 +106,9 @@ def numbers(text: str) -> list[int]:
     return found
 
 
-def chosen_sections(names: Sequence[str], quick: bool, containing: str) -> list[ShapeSection]:
+def chosen_sections(page: str, names: Sequence[str], quick: bool, containing: str) -> list[ShapeSection]:
     """The sections that were asked for, cut down for a quick run."""
-    chosen = [section for section in sections() if section.name in names]
+    chosen = [section for section in sections(page) if section.name in names]
     cut = []
     for section in chosen:
         shapes = {name: spec for name, spec in section.shapes.items() if containing in name}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 class ListingError(Exception):
@@ -16,9 +18,20 @@ class ListingError(Exception):
 class ListedInstruction:
     """One machine instruction."""
 
+    jump: ClassVar[str]
+    """How the opcodes of jumps begin."""
+    target_pattern: ClassVar[re.Pattern[str]]
+    """In their operands; the first group is the address in hexadecimal digits."""
+
     address: int
     opcode: str
     operands: str
+
+    @property
+    def target(self) -> int | None:
+        """Where a jump within the function goes."""
+        found = self.target_pattern.search(self.operands) if self.opcode.startswith(self.jump) else None
+        return int(found[1], 16) if found else None
 
 
 def tool(name: str) -> str:

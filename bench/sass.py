@@ -21,18 +21,14 @@ from listings import ListedInstruction, ListingError, demangled, output_of
 PRODUCTS = ("FFMA", "FFMA2", "HMMA")
 LOADS = ("LDS", "LDSM", "LDG", "LDGSTS", "LD")
 _INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)([^;]*);")
-_TARGET = re.compile(r"\b0x([0-9a-f]+)\s*$")
 _RESOURCES = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+)")
 
 
 class SassInstruction(ListedInstruction):
     """The opcode is without its modifiers."""
 
-    @property
-    def target(self) -> int | None:
-        """Where a branch goes."""
-        found = _TARGET.search(self.operands) if self.opcode == "BRA" else None
-        return int(found.group(1), 16) if found else None
+    jump = "BRA"
+    target_pattern = re.compile(r"\b0x([0-9a-f]+)\s*$")
 
 
 @dataclass(frozen=True)

@@ -79,10 +79,15 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--revision", default="an older revision", help="of the old build, for the page")
     parser.add_argument("--output", type=Path, help="write the page there, too")
     options = parser.parse_args(argv)
-    from kernel_pages.shapes import sections
+    from kernel_pages.shapes import PAGES, sections
     from measured_page import page_head
 
-    specs = {name: spec for part in sections() for name, spec in list(part.shapes.items())[:: options.every]}
+    specs = {
+        f"{part.name} {name}": spec
+        for page in PAGES
+        for part in sections(page)
+        for name, spec in list(part.shapes.items())[:: options.every]
+    }
     runs = [measured(specs, options) for _ in range(RUNS)]
     cells = [KernelCell(key, title, [run[key, title] for run in runs]) for key, title in runs[0]]
     text, is_slower = judged(cells)
@@ -102,6 +107,7 @@ def measured(specs: Mapping[str, Any], options: argparse.Namespace) -> dict[tupl
         about = {
             "params": spec.params(),
             "inputs": list(spec.input_shapes().values()),
+            "below": [spec.vocabulary if name == "indices" else None for name in spec.input_shapes()],
             "output": spec.output_shape(),
             "dtype": spec.numpy_dtype.name,
         }
@@ -164,9 +170,10 @@ def serve() -> int:
         key, threads = question["key"], question["threads"]
         if (key, threads) not in bound:
             random = np.random.default_rng(0)
-            arrays = [aligned(shape, question["dtype"]) for shape in question["inputs"]]
-            for array in arrays:
-                array[...] = random.standard_normal(array.shape)
+            arrays = []
+            for shape, below in zip(question["inputs"], question["below"]):
+                arrays.append(aligned(shape, question["dtype"] if below is None else np.int64))
+                arrays[-1][...] = random.standard_normal(shape) if below is None else random.integers(0, below, shape)
             output = aligned(question["output"], question["dtype"])
             workspace = aligned([_core.workspace_bytes(key, params, threads)], np.uint8)
             bound[key, threads] = _core.bind(key, params, arrays, output, workspace, threads, {}, False)

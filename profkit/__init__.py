@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from profkit._core import mark as mark
     from profkit._core import scope as scope
     from profkit.api import CaptureProfile as CaptureProfile
+    from profkit.api import LargestBatch as LargestBatch
     from profkit.api import NetworkProfile as NetworkProfile
     from profkit.api import PrintableResult as PrintableResult
+    from profkit.api import max_batch as max_batch
     from profkit.api import measure as measure
     from profkit.api import open as open
     from profkit.api import profile_network as profile_network
@@ -46,7 +48,16 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "profkit._core": ("mark", "scope"),
-    "profkit.api": ("CaptureProfile", "NetworkProfile", "PrintableResult", "measure", "open", "profile_network"),
+    "profkit.api": (
+        "CaptureProfile",
+        "LargestBatch",
+        "NetworkProfile",
+        "PrintableResult",
+        "max_batch",
+        "measure",
+        "open",
+        "profile_network",
+    ),
     "profkit.capture.session": ("record",),
     "profkit.frameworks.cupy.kernels": ("cupy_module", "kernel_struct"),
     "profkit.frameworks.headers": ("include_path",),

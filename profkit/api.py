@@ -20,6 +20,8 @@ from profkit.data import load_data
 from profkit.data.weights import read_weights
 from profkit.errors import UsageError, check_names
 from profkit.measurement.cores import default_threads
+from profkit.measurement.largest_batch.request import MaxBatch, MaxBatchRequest
+from profkit.measurement.largest_batch.search import find_max_batch
 from profkit.measurement.network_run import NetworkRequest, run_networks
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.progress import Watcher
@@ -28,8 +30,10 @@ from profkit.measurement.run import measure_cells
 from profkit.ops.networks import Network, find_network
 from profkit.ops.spec import Spec
 from profkit.rendering.progress import show_progress
+from profkit.rendering.quantities import parse_size
 from profkit.rendering.results.columns import result_records
 from profkit.rendering.results.content import result_document
+from profkit.rendering.results.max_batch import max_batch_table
 from profkit.rendering.tables.document import Document
 from profkit.rendering.usage.content import View
 from profkit.rendering.usage.reports import report_of
@@ -184,3 +188,43 @@ def profile_network(
             options[name] = read(options[name], chosen)
     request = NetworkRequest(chosen, framework, threads=threads or default_threads(), **options)
     return NetworkProfile(run_networks([request])[0])
+
+
+class LargestBatch(MaxBatch):
+    """What `max_batch` found: prints as the table of its evidence, in a notebook too."""
+
+    def __repr__(self) -> str:
+        return str(max_batch_table(self))
+
+    def _repr_html_(self) -> str:
+        return max_batch_table(self)._repr_html_()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One line per process (needs pandas)."""
+        frame: pandas.DataFrame = max_batch_table(self).to_pandas()
+        return frame
+
+
+def max_batch(
+    network: Network | str,
+    framework: str = "torch",
+    *,
+    memory: str | int | None = None,
+    threads: int | None = None,
+    **options: Any,
+) -> LargestBatch:
+    """The largest batch of a network that trains or infers within a memory limit, each in processes of their own.
+
+    `memory` is what a process may have resident, as "4GiB" or in bytes; without it, what is free on this machine.
+    `options` are the further fields of MaxBatchRequest (mode, is_training, training, precision, steps, timeout_s). The
+    result's `largest` is None where no batch ran.
+
+    >>> import profkit
+    >>> print(profkit.max_batch("cifar10", memory="2GiB", is_training=True))
+    """
+    check_names("profkit.max_batch", options, [item.name for item in fields(MaxBatchRequest)])
+    chosen = find_network(network)() if isinstance(network, str) else network
+    options.setdefault("training", chosen.training)
+    limit = parse_size(memory) if isinstance(memory, str) else memory
+    request = MaxBatchRequest(chosen, framework, threads=threads or default_threads(), memory_bytes=limit, **options)
+    return LargestBatch(**vars(find_max_batch(request)))

@@ -19,6 +19,7 @@ from profkit.rendering.terminal import abandon_stdout, say, tell
 _TOOLS = {
     "tune": "find the best block sizes of profkit's own kernels on this machine, and store them",
     "network": "run a whole network in a framework: time and bytes by layer",
+    "max-batch": "find the largest batch of a network that trains or infers within a memory limit",
     "trace": "run a program and record where its time and memory go",
     "report": "show a capture or a result as a table",
     "export": "write a capture as a trace for Perfetto, Chrome or a flame graph",
@@ -46,15 +47,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _import_and_run(name: str, words: Sequence[str]) -> int:
     """Guarded too: imports take part of a second, in which they may be interrupted."""
-    command: Callable[[Sequence[str]], int] = importlib.import_module(f"profkit.{name}").main
+    command: Callable[[Sequence[str]], int] = importlib.import_module(module_of(name)).main
     return command(words)
+
+
+def module_of(command: str) -> str:
+    return f"profkit.{command.replace('-', '_')}"
 
 
 @cache
 def commands() -> dict[str, str]:
     """Every command and its summary. Operators come first; their summaries are in the docstrings of their modules."""
     found = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
-    operators = [name for name in found if name not in (*_TOOLS, *_LIBRARY)]
+    known = {module_of(name) for name in (*_TOOLS, *_LIBRARY)}
+    operators = [name for name in found if module_of(name) not in known]
     told = {name: importlib.import_module(f"profkit.{name}").__doc__ or "" for name in operators}
     return {name: text.partition(": ")[2].rstrip(".") for name, text in told.items()} | _TOOLS
 

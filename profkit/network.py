@@ -11,7 +11,7 @@ import math
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from profkit.attribution.account import STEPS
@@ -19,13 +19,22 @@ from profkit.attribution.grouping import groupings_on
 from profkit.capture.output_files import check_targets, open_output
 from profkit.capture.run import Run, save_run
 from profkit.cli import guarded
-from profkit.commands.arguments import WORD, Parser, add_fields, given_fields, help_width, made_options, read_options
+from profkit.commands.arguments import WORD, Parser, add_fields, help_width, made_options, read_options
+from profkit.commands.networks import (
+    USUAL,
+    framework_and_mode,
+    given_training,
+    given_values,
+    is_there,
+    split_name,
+    usual_framework,
+)
 from profkit.commands.reporting import TABLE, UsageTableOptions
 from profkit.commands.showing import path_for, show_usage
 from profkit.commands.sweep import split_list
 from profkit.data import load_data
 from profkit.data.weights import check_weights_library, read_weights
-from profkit.errors import INTERRUPTED, ProfkitError, SpecError, UsageError, unknown
+from profkit.errors import INTERRUPTED, ProfkitError, UsageError
 from profkit.frameworks.networks import BUILDERS, load_builder
 from profkit.measurement.baseline import measure_baseline
 from profkit.measurement.cores import cores_for, default_threads
@@ -33,8 +42,6 @@ from profkit.measurement.environment import free_memory_bytes
 from profkit.measurement.network_run import InterruptedRuns, NetworkRequest, run_networks
 from profkit.measurement.options import PATH, RUN, WHOLE, option
 from profkit.measurement.progress import Progress, Watcher
-from profkit.ops.axes import COUNTS
-from profkit.ops.fields import Fields
 from profkit.ops.networks import NETWORKS, Training, find_network, fold_batch_norm
 from profkit.ops.networks.memory import network_memory
 from profkit.ops.networks.network import Network
@@ -45,8 +52,6 @@ from profkit.rendering.terminal import say, tell
 from profkit.rendering.usage.columns import columns_on
 from profkit.rendering.usage.networks import network_words
 
-USUAL = ("torch", "tensorflow", "jax", "onnxruntime", "native")
-"""The default framework: the first of these that is installed."""
 ALL = "all"
 MOST_RUNS = 100
 _WRONG = 3
@@ -94,7 +99,7 @@ class NetworkOptions(UsageTableOptions):
 
 
 def _run(words: Sequence[str]) -> int:
-    name, others = _split_name(words)
+    name, others = split_name(words)
     network = find_network(name) if name else None
     arguments = build_parser(network).parse(others)
     options = made_options(NetworkOptions, arguments)
@@ -126,14 +131,6 @@ def _run(words: Sequence[str]) -> int:
 # --- Words ---
 
 
-def _split_name(words: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The network's name, which may also appear among the flags, and all other words."""
-    if words and not words[0].startswith("-"):
-        return words[0], list(words[1:])
-    place = next((place for place, word in enumerate(words) if word in NETWORKS), None)
-    return (None, list(words)) if place is None else (words[place], [*words[:place], *words[place + 1 :]])
-
-
 def build_parser(network: type[Network] | None) -> Parser:
     """For one network; without one, it reads what all have, and its help shows every network's flags."""
     description = "Run a whole network in a framework; show time and bytes by operator, layer or phase.\n\n"
@@ -155,10 +152,9 @@ def build_parser(network: type[Network] | None) -> Parser:
 
 def _requests(kind: type[Network], arguments: argparse.Namespace, chosen: NetworkOptions) -> list[NetworkRequest]:
     """One per framework, in the order in which they were named."""
-    declared = kind(**_given(kind, arguments))
+    declared = kind(**given_values(kind, arguments))
     network = fold_batch_norm(declared) if chosen.fold_batch_norm else declared
-    given = _given(Training, arguments)
-    training = network.training.with_optimizer(given.get("optimizer", network.training.optimizer)).replaced(**given)
+    training = given_training(network, arguments)
     threads = default_threads() if chosen.threads is None else chosen.threads
     cores_for(threads)
     options = read_options(NetworkRequest, arguments)
@@ -192,39 +188,17 @@ def _with_weights_saved(requests: list[NetworkRequest], path: str | None) -> lis
     return [replace(each, save_weights=path_for(path, each, requests)) for each in requests]
 
 
-def _given(kind: type[Fields], arguments: argparse.Namespace) -> dict[str, str]:
-    """The fields of a network or Training that were typed."""
-    given = given_fields(kind, arguments)
-    lists = [item.name for item in fields(kind) if item.metadata["kind"] is COUNTS]
-    for name, word in given.items():
-        if "," in str(word) and name not in lists:
-            flag = f"--{name.replace('_', '-')} {word}"
-            raise SpecError(f"{flag}: one value at a time; sweeps over networks are profkit study")
-    return given
-
-
 def _chosen_frameworks(words: str | None, mode: str | None) -> list[tuple[str, str]]:
     """Frameworks and their modes from `torch,tensorflow:eager`; an empty mode is the framework's usual one."""
-    if words is None:
-        words = next((name for name in USUAL if _is_there(name)), USUAL[-1])
-    names = [name for name in BUILDERS if _is_there(name)] if words == ALL else split_list(words)
+    words = usual_framework() if words is None else words
+    names = [name for name in BUILDERS if is_there(name)] if words == ALL else split_list(words)
     chosen: list[tuple[str, str]] = []
     for name in names:
-        framework, _, own_mode = name.partition(":")
-        if framework not in BUILDERS:
-            raise UsageError(unknown("framework", framework, BUILDERS, most=1))
-        wanted = own_mode or mode or ""
-        modes = list(load_builder(framework).modes)
-        if wanted and wanted not in modes:
-            raise UsageError(unknown(f"{framework} mode", wanted, modes, most=1))
-        if (framework, wanted or modes[0]) in chosen:
+        found = framework_and_mode(name, mode)
+        if found in chosen:
             raise UsageError(f"--framework {words}: {name} appears twice")
-        chosen.append((framework, wanted or modes[0]))
+        chosen.append(found)
     return chosen
-
-
-def _is_there(framework: str) -> bool:
-    return load_builder(framework).is_available().available
 
 
 def _check_memory(network: Network, training: Training | None) -> None:

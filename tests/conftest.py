@@ -39,6 +39,15 @@ def pytest_configure(config: pytest.Config) -> None:
     # They change the width and the colours of what the tests compare.
     for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
         os.environ.pop(name, None)
+    # The same functions without LLVM's optimisation of their code: no test asks how fast Numba is, and compiling takes
+    # longer than all else it does.
+    os.environ["NUMBA_OPT"] = "0"
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes that are no text give no name: a file may hold the time, and each process would have tests of its own."""
+    is_text = not isinstance(val, bytes) or (val.isascii() and val.decode().isprintable())
+    return None if is_text else argname
 
 
 def choose_tier(config: pytest.Config) -> None:
@@ -59,7 +68,7 @@ def share_folder(config: pytest.Config) -> None:
     folder = kept or tempfile.mkdtemp(prefix="profkit-objects-")
     os.environ[OBJECTS_FOLDER] = folder
     # Where PYTHONDONTWRITEBYTECODE is set, each of the many processes that tests start would compile all it imports.
-    compileall.compile_dir(ROOT / "profkit", quiet=2)
+    compileall.compile_dir(ROOT / "profkit", quiet=2, workers=0)
     forget_busy_peaks = measure_peaks()
 
     def take_away() -> None:

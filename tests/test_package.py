@@ -35,7 +35,7 @@ FRAMEWORKS = [
     "PIL",
     "safetensors",
 ]
-COMMANDS = [f"profkit.{name}" for name in ("cli", *cli.commands())]
+COMMANDS = [cli.module_of(name) for name in ("cli", *cli.commands())]
 # What is asked of a framework before it is chosen.
 NETWORKS = """
 from profkit.frameworks.events import load_source

@@ -22,17 +22,13 @@ ITERATIONS = 200
 _FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 _LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*)$")
 _RELOCATION = re.compile(r"^\s*[0-9a-f]+:?\s+R_X86_64_\w+\s+(\S+)")
-_TARGET = re.compile(r"^([0-9a-f]+) <")
 
 
 class Instruction(ListedInstruction):
     """In AT&T syntax."""
 
-    @property
-    def target(self) -> int | None:
-        """Where a jump within the function goes."""
-        found = _TARGET.match(self.operands) if self.opcode.startswith("j") else None
-        return int(found[1], 16) if found else None
+    jump = "j"
+    target_pattern = re.compile(r"^([0-9a-f]+) <")
 
     @property
     def kind(self) -> str:

@@ -13,17 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernel_pages.shapes import AS_GIVEN, OWN, ShapeSection
+from kernel_pages.shapes import AS_GIVEN, OWN, RatioGoal, ShapeGoal, ShapeSection
 from profkit.capture.output_files import write_atomically
 from profkit.errors import UnsupportedError
 from profkit.frameworks.native.operators import NHWC, PACKED
 from profkit.frameworks.native.policy import choose_kernel
+from profkit.measurement.bounds import MEMORY
 from profkit.measurement.result import Cell, Row
 from profkit.ops import spec_from_dict
 from profkit.ops.keys import parts_of
 
 SCHEMA = "profkit.kernels/1"
 BELOW = 0.95
+MET, LOST, NOT_RESOLVED = "met", "lost", "not resolved"
 FIELDS = ("ns", "low", "high", "error", "peak", "layout", "faults", "bound")
 """Of a row, in the order of its list: median and interval in ns, error, share of peak, layout held, page faults, share
 of what the machine allows (arithmetic or bandwidth)."""
@@ -204,24 +206,18 @@ def judge(section: ShapeSection, records: Sequence[Record], threads: int, conven
     ratios = {name: item["ratio"][0] for name, item in found}
     policy = [item["policy_ratio"][0] for _, item in found if item["policy_ratio"]]
     mean, worst = geometric_mean(ratios.values()), min(ratios, key=lambda name: ratios[name])
-    missed = []
     goal = section.goal
     is_judged = goal is not None and convention in section.conventions and threads in goal.threads
-    if goal is not None and is_judged:
-        if mean < goal.mean:
-            missed.append(f"geometric mean {mean:.2f}, {100 * (goal.mean / mean - 1):.0f} % short of {goal.mean:.2f}")
-        low = [name for name in ratios if goal.least is not None and ratios[name] < goal.least]
-        if low and threads in goal.least_threads:
-            intervals = {name: item["ratio"] for name, item in found}
-            sure = [name for name in low if intervals[name][2] is not None and intervals[name][2] < goal.least]
-            unknown = [name for name in low if intervals[name][2] is None]
-            missed.append(
-                f"{len(low)} below {goal.least} ({len(sure)} resolved, {len(unknown)} without an interval): "
-                f"least {ratios[worst]:.2f} ({worst})"
-            )
-        missing = [record for record in records if record["failed"]]
-        if missing:
-            missed.append(f"{len(missing)} shapes have rows that failed: {missing[0]['name']} {missing[0]['failed']}")
+    missed = []
+    if isinstance(goal, RatioGoal) and is_judged:
+        missed += _missed_ratio(goal, threads, {name: item["ratio"] for name, item in found})
+    if isinstance(goal, ShapeGoal) and is_judged:
+        verdicts = [shape_verdict(goal, record, convention) for record in records]
+        lost = verdicts.count(LOST)
+        missed += [f"{lost} of {len(found)} shapes lost"] if lost else []
+    missing = [record for record in records if record["failed"]]
+    if missing and is_judged:
+        missed.append(f"{len(missing)} shapes have rows that failed: {missing[0]['name']} {missing[0]['failed']}")
     return GoalJudgement(
         section.name,
         threads,
@@ -236,6 +232,40 @@ def judge(section: ShapeSection, records: Sequence[Record], threads: int, conven
         tuple(missed),
         is_judged,
     )
+
+
+def _missed_ratio(goal: RatioGoal, threads: int, ratios: Mapping[str, Sequence[float | None]]) -> list[str]:
+    """What is wrong with ratios and their intervals, by shape."""
+    values = {name: ratio[0] for name, ratio in ratios.items() if ratio[0] is not None}
+    missed = []
+    mean, worst = geometric_mean(values.values()), min(values, key=lambda name: values[name])
+    if mean < goal.mean:
+        missed.append(f"geometric mean {mean:.2f}, {100 * (goal.mean / mean - 1):.0f} % short of {goal.mean:.2f}")
+    low = [ratios[name][2] for name in values if goal.least is not None and values[name] < goal.least]
+    if goal.least is not None and low and threads in goal.least_threads:
+        sure = [high for high in low if high is not None and high < goal.least]
+        missed.append(
+            f"{len(low)} below {goal.least} ({len(sure)} resolved, {low.count(None)} without an interval): "
+            f"least {values[worst]:.2f} ({worst})"
+        )
+    return missed
+
+
+def shape_verdict(goal: ShapeGoal, record: Record, convention: str) -> str:
+    """Met by its share of the bandwidth or by its ratio; not resolved: below the ratio, but its interval is not."""
+    found = record.get(convention, {})
+    if "ratio" not in found:
+        return ""
+    share, (value, _, high) = bandwidth_share(record, convention), found["ratio"]
+    if value >= goal.ratio or (share is not None and share >= goal.share):
+        return MET
+    return LOST if high is None or high < goal.ratio else NOT_RESOLVED
+
+
+def bandwidth_share(record: Record, convention: str) -> float | None:
+    """What the best native row reaches of the measured bandwidth; nothing where its arrays stay in a cache."""
+    share: float | None = record["rows"][record[convention]["native"]][7]
+    return share if record["bound"] == MEMORY else None
 
 
 def geometric_mean(values: Iterable[float]) -> float:

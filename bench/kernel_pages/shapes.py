@@ -26,6 +26,25 @@ Shapes = dict[str, Spec]
 
 
 @dataclass(frozen=True)
+class Page:
+    """A page of docs/measured that sections are shown on."""
+
+    title: str
+    command: str
+    has_own_layouts: bool
+    """Whether both conventions are measured."""
+
+
+KERNELS, LAYER_KERNELS = "kernels", "layer_kernels"
+PAGES = {
+    KERNELS: Page("Native CPU kernels against the frameworks", "python bench/kernels.py", True),
+    LAYER_KERNELS: Page(
+        "Native CPU kernels of layers against the frameworks", f"python bench/kernels.py --page {LAYER_KERNELS}", False
+    ),
+}
+
+
+@dataclass(frozen=True)
 class RatioGoal:
     """What a section must reach; None: not asked for."""
 
@@ -37,13 +56,22 @@ class RatioGoal:
 
 
 @dataclass(frozen=True)
+class ShapeGoal:
+    """What every shape of a section must reach: a share of the measured bandwidth, or the best framework's speed."""
+
+    share: float = 0.9
+    ratio: float = 1.0
+    threads: tuple[int, ...] = (1, 2)
+
+
+@dataclass(frozen=True)
 class ShapeSection:
     """Shapes that are measured alike and judged together."""
 
     name: str
     title: str
     shapes: Mapping[str, Spec]
-    goal: RatioGoal | None
+    goal: RatioGoal | ShapeGoal | None
     frameworks: tuple[str, ...] = FRAMEWORKS
     conventions: tuple[str, ...] = (AS_GIVEN, OWN)
     """By which the goal is judged; the other is only shown."""
@@ -51,6 +79,7 @@ class ShapeSection:
     """Sampling time per cell, times that of the run."""
     output: str = "fresh"
     notes: tuple[str, ...] = field(default=())
+    page: str = KERNELS
 
     def keys(self, op: str) -> list[str]:
         """Keys of the rows that take part for an operator: competitors, then native kernels in all their forms."""
@@ -60,8 +89,13 @@ class ShapeSection:
         return [row.key for row in rows if row.key.partition("/")[2] in self.frameworks] + fast
 
 
-def sections() -> list[ShapeSection]:
-    """All sections, in the order in which they are measured."""
+def sections(page: str = KERNELS) -> list[ShapeSection]:
+    """A page's sections, in the order in which they are measured."""
+    return layer_sections() if page == LAYER_KERNELS else kernel_sections()
+
+
+def kernel_sections() -> list[ShapeSection]:
+    """Convolutions, products, and what the studies' first networks have beside them."""
     conv, matmul, gradients = RatioGoal(1.20, 0.95), RatioGoal(1.00, 0.95), RatioGoal(1.00)
     fused = "conv2d with bias and ReLU inside the call, on every side; held to the goal of conv2d"
     return [
@@ -74,7 +108,6 @@ def sections() -> list[ShapeSection]:
         ShapeSection("pool", "Pooling", pool_shapes(), RatioGoal(1.5), budget=0.6),
         ShapeSection("lrn", "Local response normalisation", lrn_shapes(), RatioGoal(1.5), budget=0.6),
         ShapeSection("bias_relu", "Bias + ReLU alone", bias_relu_shapes(), RatioGoal(1.5), budget=0.6),
-        *layer_sections(),
         ShapeSection("fused", "conv2d + bias + ReLU in one call", fused_shapes(), RatioGoal(1.2), notes=(fused,)),
         ShapeSection("scaling", "Scaling", scaling_shapes(), None, (), (), 0.5),
         ShapeSection("pages", "Large results, output reused", page_shapes(), None, output="reused"),
@@ -92,20 +125,33 @@ LAYERS = {
     "lstm": "Long short-term memory",
     "attention": "Attention",
 }
+PRODUCTS = ("lstm", "attention")
 
 
 def layer_sections() -> list[ShapeSection]:
-    """One for each of these operators, and one for the gradients of those that have sections of their own."""
+    """One for each of these operators, and one for the gradients of those that have sections of their own.
+
+    lstm and attention are made of products: their goal is a mean. Of the others memory is the limit.
+    """
     frameworks = ("torch/cpu", "tensorflow/cpu", "jax/cpu", "onnxruntime/cpu")
-    found = [
-        ShapeSection(op, title, layer_shapes(op), RatioGoal(1.0), frameworks, (AS_GIVEN,), 0.6)
-        for op, title in LAYERS.items()
-    ]
     gradients: Shapes = {}
     for op in ("lrn", "softmax", "bias_relu"):
         gradients |= {f"{op} {name}": spec for name, spec in presets_for(op).items() if "gradient" in name}
-    title = "Gradients of LRN, softmax with cross-entropy, bias + ReLU"
-    return [*found, ShapeSection("layer_gradients", title, gradients, RatioGoal(1.0), frameworks, (AS_GIVEN,), 0.6)]
+    shapes = {op: layer_shapes(op) for op in LAYERS} | {"layer_gradients": gradients}
+    titles = LAYERS | {"layer_gradients": "Gradients of LRN, softmax with cross-entropy, bias + ReLU"}
+    return [
+        ShapeSection(
+            name,
+            title,
+            shapes[name],
+            RatioGoal(1.0) if name in PRODUCTS else ShapeGoal(),
+            frameworks,
+            (AS_GIVEN,),
+            0.6,
+            page=LAYER_KERNELS,
+        )
+        for name, title in titles.items()
+    ]
 
 
 def layer_shapes(op: str) -> Shapes:

@@ -13,7 +13,7 @@ from profkit.attribution.account import ThreadShares
 from profkit.attribution.grouping import Groups
 from profkit.attribution.titles import titles
 from profkit.attribution.tree import is_mark
-from profkit.attribution.usage import MarkCount, Remainder, largest_first
+from profkit.attribution.usage import Remainder, largest_first
 from profkit.capture.schema import NONE, Capture, Column
 
 REMAINDER = "(no range open)"
@@ -214,10 +214,9 @@ def _as_tree(paths: Sequence[tuple[str, ...]], inclusive_ns: Sequence[int]) -> l
     return sorted(range(len(paths)), key=lambda row: rank[paths[row]])
 
 
-def _count_marks(capture: Capture, marks: Column) -> tuple[MarkCount, ...]:
+def _count_marks(capture: Capture, marks: Column) -> dict[str, int]:
     if not marks.any():
-        return ()
+        return {}
     of_row, names = titles(capture, marks)
     counts = np.bincount(of_row[marks], minlength=len(names)).tolist()
-    found = [MarkCount(name, count) for name, count in zip(names, counts)]
-    return tuple(sorted(found, key=lambda mark: (-mark.count, mark.name)))
+    return dict(sorted(zip(names, counts), key=lambda mark: (-mark[1], mark[0])))

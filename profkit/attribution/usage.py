@@ -81,14 +81,6 @@ class UsageRows(Sequence[UsageRow]):
 
 
 @dataclass(frozen=True)
-class MarkCount:
-    """How often a mark was set."""
-
-    name: str
-    count: int
-
-
-@dataclass(frozen=True)
 class Remainder:
     """A named part of the whole that no row explains."""
 
@@ -124,7 +116,8 @@ class Usage:
     """wall_ns is the wall clock of this number of GPUs together; 0: of threads, no GPU did anything."""
     parts: Mapping[str, int] | None = None
     """The parts of wall_ns, where a clock has several; they sum to it."""
-    marks: tuple[MarkCount, ...] = ()
+    marks: Mapping[str, int] = field(default_factory=dict)
+    """How often each mark was set."""
     notes: tuple[str, ...] = ()
     """What a reader of the numbers must know."""
     subject: Mapping[str, Any] = field(default_factory=dict)

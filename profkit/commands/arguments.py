@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any, NoReturn, TypeVar
 
@@ -27,12 +27,13 @@ from profkit.measurement.options import (
     PROGRAMS,
     SECONDS,
     SHARE,
+    SIZE,
     WHOLE,
     WORDS,
 )
 from profkit.ops.axes import FLAG, Kind
 from profkit.ops.fields import Fields
-from profkit.rendering.quantities import parse_bytes, parse_duration, parse_share
+from profkit.rendering.quantities import parse_bytes, parse_duration, parse_share, parse_size
 from profkit.rendering.terminal import stream_width, wrapped_line
 
 OptionsType = TypeVar("OptionsType")
@@ -121,13 +122,15 @@ def join_negative(words: Sequence[str]) -> list[str]:
 
 
 def given_fields(kind: type[Fields], arguments: argparse.Namespace) -> dict[str, str]:
-    given = {item.name: getattr(arguments, f"{_FIELD}{item.name}") for item in fields(kind)}
+    given = {item.name: getattr(arguments, f"{_FIELD}{item.name}", None) for item in fields(kind)}
     return {name: words for name, words in given.items() if words is not None}
 
 
-def add_fields(group: argparse._ArgumentGroup, kind: type[Fields]) -> None:
+def add_fields(group: argparse._ArgumentGroup, kind: type[Fields], without: Collection[str] = ()) -> None:
     """The flags of a spec or network; argparse refuses a field that is called like another flag."""
     for item in fields(kind):
+        if item.name in without:
+            continue
         form: Kind = item.metadata["kind"]
         text = f"{item.metadata['help']} [{form.word(item.default)}]".replace("%", "%%")
         optional: dict[str, Any] = {"nargs": "?", "const": "yes"} if form is FLAG else {}
@@ -193,6 +196,7 @@ _FORMS = {
     KEY: _Form("KEY"),
     SECONDS: _Form("TIME", typed(parse_duration), word=lambda value: f"{value:g}s"),
     BYTES: _Form("SIZE", typed(parse_bytes)),
+    SIZE: _Form("SIZE", typed(parse_size)),
     SHARE: _Form("SHARE", typed(parse_share), word=lambda value: f"{value:.0%}"),
     WHOLE: _Form("N", int),
     COUNTS: _Form("N[,N]", finish=parse_counts),

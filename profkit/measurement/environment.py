@@ -105,11 +105,40 @@ def memory_bytes() -> int | None:
 
 
 def free_memory_bytes() -> int | None:
-    """What programs can get without swapping; all memory where the system does not tell."""
+    """What programs can get without swapping, also of what the control group grants; all memory where the system does
+    not tell.
+    """
+    free = memory_bytes()
     for line in (read_text("/proc/meminfo") or "").splitlines():
         if line.startswith("MemAvailable:"):
-            return 1024 * int(line.split()[1])
-    return memory_bytes()
+            free = 1024 * int(line.split()[1])
+    granted = [free, *map(_free_in_group, _memory_groups())]
+    return min((each for each in granted if each is not None), default=None)
+
+
+def _memory_groups() -> list[Path]:
+    """The control groups, of either version, whose limits hold for this process: its own and those above."""
+    groups: list[Path] = []
+    for line in (read_text("/proc/self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers or "memory" in controllers.split(","):
+            root = Path("/sys/fs/cgroup", "memory" if controllers else "")
+            own = root / path.lstrip("/")
+            groups += [own, *(each for each in own.parents if each == root or root in each.parents)]
+    return groups
+
+
+def _free_in_group(group: Path) -> int | None:
+    """Bytes below the group's limit; what the kernel can drop of the files that it read counts as free."""
+    for limit, usage, droppable in (
+        ("memory.max", "memory.current", "inactive_file"),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        words = read_text(group / limit), read_text(group / usage)
+        if all(word is not None and word.isdecimal() for word in words):
+            stat = dict(line.split() for line in (read_text(group / "memory.stat") or "").splitlines())
+            return max(0, int(words[0] or 0) - int(words[1] or 0) + int(stat.get(droppable, 0)))
+    return None
 
 
 def read_text(path: str | Path) -> str | None:

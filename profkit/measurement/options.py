@@ -19,7 +19,7 @@ CACHES, OUTPUTS = ("hot", "cold"), ("fresh", "reused")
 COMPARED = "what is compared (keys like torch/cpu/channels_last, with * as wildcard)"
 MEASURED, SHOWN, RUN, OPTIONS = "how it is measured", "what is shown and saved", "how it runs", "options"
 """Groups of flags."""
-SECONDS, BYTES, SHARE, WHOLE = "seconds", "bytes", "share", "whole"
+SECONDS, BYTES, SIZE, SHARE, WHOLE = "seconds", "bytes", "size", "share", "whole"
 KEY, KEYS, FILES, COUNTS, PROGRAMS = "key", "keys", "files", "counts", "programs"
 CACHE, OUTPUT, COLUMNS, WORDS, FOLDER, PATH = "cache", "output", "columns", "words", "folder", "path"
 """Forms in which an option is typed; without one it is a flag, a choice, or the name of a file."""

@@ -107,6 +107,13 @@ def parse_bytes(text: str) -> int:
     return int(_parse(text, _BYTES, "a size such as 4GiB or 512MiB"))
 
 
+def parse_size(text: str) -> int:
+    """Bytes from `4GiB` or `512M`, never from a bare number: nobody means 4 bytes by 4."""
+    if text.strip()[-1:].isdigit():
+        raise UsageError(f"expected a size with its unit, such as 4GiB or 512MiB, got {text!r}")
+    return parse_bytes(text)
+
+
 def parse_share(text: str) -> float:
     """A share below 1 from `2%` or `0.02`."""
     body = text.strip()

@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from profkit.capture.schema import NONE, Capture, RangeKind
 
-
-@dataclass
-class SlowRow:
-    """What usage_by says of one group."""
-
-    calls: int = 0
-    inclusive_ns: int = 0
-    exclusive_ns: int = 0
-    min_ns: int = 0
-    mean_ns: int = 0
-    median_ns: int = 0
-    max_ns: int = 0
-    alloc_calls: int = 0
-    alloc_bytes: int = 0
-    own_alloc_bytes: int = 0
-    live_bytes: int = 0
-    peak_bytes: int = 0
-    freed_elsewhere_bytes: int = 0
+SlowRow = Counter[str]
+"""What usage_by says of one group, by metric."""
 
 
 class SlowTree:
@@ -101,7 +84,7 @@ def covered(intervals: list[tuple[int, int]]) -> int:
 
 def _row(tree: SlowTree, rows: list[int]) -> SlowRow:
     durations = sorted(tree.end[row] - tree.start[row] for row in rows)
-    result = SlowRow(
+    result = Counter(
         calls=len(rows),
         exclusive_ns=sum(tree.own_ns(row) for row in rows),
         min_ns=durations[0],
@@ -110,20 +93,20 @@ def _row(tree: SlowTree, rows: list[int]) -> SlowRow:
         max_ns=durations[-1],
     )
     for thread in {tree.thread[row] for row in rows}:
-        result.inclusive_ns += covered([(tree.start[r], tree.end[r]) for r in rows if tree.thread[r] == thread])
+        result["inclusive_ns"] += covered([(tree.start[r], tree.end[r]) for r in rows if tree.thread[r] == thread])
     members = set(rows)
     for row in rows:
-        result.peak_bytes = max(result.peak_bytes, tree.peak(row))
+        result["peak_bytes"] = max(result["peak_bytes"], tree.peak(row))
         is_outermost = not members.intersection(tree.ancestors(row)[1:])
         for number, (holder, _, size, freed, free_range) in enumerate(tree.allocations):
             if holder == row:
-                result.own_alloc_bytes += size
+                result["own_alloc_bytes"] += size
             if not is_outermost or row not in tree.ancestors(holder):
                 continue
-            result.alloc_calls += not tree.is_part[number]
-            result.alloc_bytes += size
+            result["alloc_calls"] += not tree.is_part[number]
+            result["alloc_bytes"] += size
             if freed == -1 or freed > tree.end[row]:
-                result.live_bytes += size
+                result["live_bytes"] += size
             if freed != -1 and tree.is_free_known[number] and row not in tree.ancestors(free_range):
-                result.freed_elsewhere_bytes += size
+                result["freed_elsewhere_bytes"] += size
     return result

@@ -10,10 +10,17 @@ from bad_files import READERS, BadFile, files
 from profkit.cli import main
 
 FILES = {bad.name: bad for bad in files()}
+LARGE = (
+    *("trace: 60 lists of lists", "trace: empty lists, 30 MB", "trace: an event of empty lists"),
+    *("result: 20,000 cells", "nsys: a text of 200 MB"),
+)
+"""Seconds each; of every kind of trouble in them a smaller file is in the quick tier."""
 LONGEST_SENTENCE = 500
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.full) if name in LARGE else name for name in FILES]
+)
 def test_a_bad_file_is_refused_in_one_sentence_or_does_no_harm(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

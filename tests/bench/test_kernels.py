@@ -15,16 +15,16 @@ import pytest
 from kernel_pages import fit as kernel_fit
 from kernel_pages.fit import fit, non_negative
 from kernel_pages.report import build_summary, document, summary_page
-from kernel_pages.results import Store, choose_again, judge, record_of
-from kernel_pages.shapes import AS_GIVEN, OWN, sections
+from kernel_pages.results import LOST, MET, NOT_RESOLVED, Store, choose_again, judge, record_of, shape_verdict
+from kernel_pages.shapes import AS_GIVEN, LAYER_KERNELS, OWN, PAGES, ShapeGoal, sections
 
 from profkit.frameworks.native import costs as native_costs
 from profkit.frameworks.native import policy as native_policy
 from profkit.frameworks.native.costs import cost_name
 from profkit.measurement.result import Cell, Row
-from profkit.ops import Conv2d, spec_from_dict
+from profkit.ops import Add, Conv2d, Lstm, spec_from_dict
 
-BY_NAME = {section.name: section for section in sections()}
+BY_NAME = {section.name: section for page in PAGES for section in sections(page)}
 ABOUT = {
     "date": "2026-01-02",
     "commit": "abc1234",
@@ -58,11 +58,15 @@ def record(native: float = 50.0, name: str = "one") -> dict[str, Any]:
 
 
 def test_every_section_has_the_shapes_the_goals_name() -> None:
-    names = {name for section in sections() for name in section.shapes}
+    names = {name for section in BY_NAME.values() for name in section.shapes}
 
     assert {f"cifar10.conv2 stride {s} batch {b}" for s in (1, 2, 3, 5) for b in (1, 32, 128)} <= names
     assert {"square 64", "square 2048", "square 1024 tt", "alexnet.conv2 batch 16", "wrn16-4.group2 batch 32"} <= names
     assert {section.name for section in sections() if section.goal} >= {"conv", "matmul", "gradients", "pool", "lrn"}
+    assert {section.name for section in sections(LAYER_KERNELS)} >= {
+        "activation", "batch_norm", "layer_norm", "add", "dropout", "embedding", "optimiser_step", "lstm", "attention",
+    }  # fmt: skip
+    assert set(BY_NAME["lstm"].shapes) >= set(Lstm.presets())
 
 
 def test_the_slow_rows_are_left_out_where_others_are_and_forms_take_part() -> None:
@@ -103,6 +107,76 @@ def test_a_goal_is_missed_by_its_mean_and_by_its_least_shape() -> None:
         "geometric mean 0.95, 26 % short of 1.20",
         "1 below 0.95 (1 resolved, 0 without an interval)",
     ]
+
+
+def layer_record(native: list[float], name: str, share: float | None = None) -> dict[str, Any]:
+    """torch at 100 ns in every round; `share` of the bandwidth for arrays that no cache holds."""
+    theirs, own = (row(f"add/{key}", ns) for key, ns in (("torch/cpu", 100.0), ("native/cpu/vectorized", native[0])))
+    theirs.samples_ns, theirs.sample_rounds = [100.0] * len(native), list(range(len(native)))
+    own.samples_ns, own.sample_rounds = native, list(range(len(native)))
+    own.percent_of_bound = None if share is None else 100 * share
+    bound = "compute" if share is None else "memory"
+    return record_of(BY_NAME["add"], name, Cell(Add(), 1, None, {}, bound, "hot", [theirs, own]), "build")
+
+
+FAST, SLOW, EITHER = [90.0] * 8, [150.0] * 8, [90.0, 125.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("native", "share", "verdict"),
+    [
+        (FAST, None, MET),
+        (FAST, 0.5, MET),
+        (SLOW, 0.95, MET),
+        (SLOW, 0.85, LOST),
+        (SLOW, None, LOST),
+        (EITHER, 0.85, NOT_RESOLVED),
+    ],
+)
+def test_a_shape_meets_its_goal_by_the_bandwidth_or_by_the_ratio(
+    native: list[float], share: float | None, verdict: str
+) -> None:
+    assert shape_verdict(ShapeGoal(), layer_record(native, "one", share), AS_GIVEN) == verdict
+
+
+def test_losses_of_layers_are_counted_and_listed(tmp_path: Path) -> None:
+    store = Store(tmp_path / "kernels.json")
+    names = list(BY_NAME["add"].shapes)
+    for name, (native, share) in zip(names, ((FAST, None), (SLOW, 0.95), (SLOW, 0.4), (EITHER, 0.6))):
+        store.keep(layer_record(native, name, share))
+
+    report = build_summary(store, LAYER_KERNELS)
+    page = summary_page(store, report, LAYER_KERNELS)
+
+    assert report.missed == ["add, 1 threads, as given: 1 of 4 shapes lost"]
+    assert f"| lost | add {names[2]} | 1 | torch | 0.0001 | 0.00015 | 0.67 (0.67 to 0.67) | 40 % |" in page
+    assert f"| not resolved | add {names[3]} | 1 | torch |" in page
+    assert f"add {names[0]}" not in page and f"add {names[1]}" not in page
+
+
+def test_each_page_has_its_own_sections_in_one_folder_of_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(tmp_path / "kernels.json")
+    store.about = ABOUT
+    store.keep(record(name="cifar10.conv1 stride 1 batch 128"))
+    store.keep(layer_record(FAST, next(iter(BY_NAME["add"].shapes))))
+
+    codes = [kernels.main(["--results", str(tmp_path), "--render", "--page", page]) for page in PAGES]
+    capsys.readouterr()
+
+    assert codes == [0, 0]
+    texts = {page: (tmp_path / f"{page}.md").read_text(encoding="utf-8") for page in PAGES}
+    assert "## conv2d forward" in texts["kernels"] and "Sum of two arrays" not in texts["kernels"]
+    assert "## Sum of two arrays" in texts[LAYER_KERNELS] and "conv2d forward" not in texts[LAYER_KERNELS]
+    assert "`python bench/kernels.py --page layer_kernels`" in texts[LAYER_KERNELS]
+
+
+def test_a_section_of_another_page_is_refused_with_the_page_s_own(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        kernels.parse(["--page", LAYER_KERNELS, "--section", "lstm,conv"])
+
+    assert "no section 'conv' on the page layer_kernels: there are activation, batch_norm" in capsys.readouterr().err
 
 
 def test_a_failed_row_misses_the_goal() -> None:

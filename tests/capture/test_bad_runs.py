@@ -16,8 +16,9 @@ from profkit.errors import CaptureError
 from tests.capture.network_captures import layer, network_capture, op, pool, recording_of
 from tests.support.typed import Typed
 
-VALUES: list[Any] = [None, -1, 1.5, "text", ["a"], {"a": 1}]
+VALUES: list[Any] = [None, -1, {"a": 1}]
 MORE_VALUES: list[Any] = [
+    1.5, "text", ["a"],
     True, 7, 1 << 62, 1e308, float("nan"), "\x1b[31m\u202e", "\ud800", [], [-5], [[1]], {}, {"a": {"b": []}},
 ]  # fmt: skip
 PLACES = ["run.json", "captures/0/about.json"]
@@ -175,7 +176,7 @@ def test_the_run_itself_is_shown(entries: dict[str, bytes], tmp_path: Path, type
     typed.shows("compare", good, good)
 
 
-@pytest.mark.parametrize("number", [-(1 << 63), 99, *map(in_full, [(1 << 63) - 1, 1 << 61, -2, 0])])
+@pytest.mark.parametrize("number", [-(1 << 63), *map(in_full, [99, (1 << 63) - 1, 1 << 61, -2, 0])])
 def test_a_wrong_number_in_any_column_is_refused_or_does_no_harm(
     number: int, entries: dict[str, bytes], harmless: Harmless
 ) -> None:

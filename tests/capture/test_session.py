@@ -23,13 +23,21 @@ from profkit.capture.environment import (
 )
 from profkit.capture.reading import read
 from profkit.errors import ProfkitError, UsageError
-from tests.capture.recordings import record_rows, rows_of
+from tests.capture.recordings import Seen, record_rows, rows_of
 
 
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code], check=False, capture_output=True, text=True, env={**os.environ, **environment}
     )
+
+
+def recorded_by(tmp_path: Path, code: str) -> tuple[list[Seen], str]:
+    """What a program recorded into PATH, and what it said."""
+    path = tmp_path / "run.profkit"
+    done = run_python(f"import os, profkit\nPATH = {str(path)!r}\n{code}")
+    assert done.returncode == 0, done.stderr
+    return rows_of(read(path)), done.stderr
 
 
 def test_a_recording_can_run_twice_and_replaces_its_own_file(tmp_path: Path) -> None:
@@ -176,20 +184,15 @@ def test_after_its_end_a_recording_says_what_it_had(tmp_path: Path) -> None:
 
 def test_nvtx_that_is_first_used_inside_arrives_and_the_environment_is_put_back(tmp_path: Path) -> None:
     pytest.importorskip("nvtx")
-    path = tmp_path / "run.profkit"
-    code = (
-        "import os, profkit\n"
-        f"with profkit.record({str(path)!r}) as recording, profkit.scope('outer'):\n"
+    rows, _ = recorded_by(
+        tmp_path,
+        "with profkit.record(PATH) as recording, profkit.scope('outer'):\n"
         "    import nvtx\n"
         "    with nvtx.annotate('inner'): pass\n"
         "    assert recording.doors[1].is_open, recording.doors[1]\n"
-        f"assert {NVTX_TOOL!r} not in os.environ and {ITT_COLLECTOR!r} not in os.environ\n"
+        f"assert {NVTX_TOOL!r} not in os.environ and {ITT_COLLECTOR!r} not in os.environ\n",
     )
 
-    done = run_python(code)
-    rows = rows_of(read(path))
-
-    assert done.returncode == 0, done.stderr
     assert [(row.name.rpartition(":")[2], row.parent) for row in rows] == [("outer", None), ("inner", "outer")]
 
 
@@ -219,19 +222,15 @@ def test_torch_that_was_imported_too_early_is_refused_with_the_reason(
 
 def test_torch_s_operators_are_ranges_when_it_is_imported_inside(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    path = tmp_path / "run.profkit"
-    code = (
-        "import profkit\n"
-        f"with profkit.record({str(path)!r}, torch=True):\n"
+    rows, errors = recorded_by(
+        tmp_path,
+        "with profkit.record(PATH, torch=True):\n"
         "    import torch\n"
         "    with profkit.scope('outer'): torch.ones(4, 4) @ torch.ones(4, 4)\n"
-        "torch.ones(4, 4)\n"
+        "torch.ones(4, 4)\n",
     )
 
-    done = run_python(code)
-    rows = rows_of(read(path))
-
-    assert done.returncode == 0 and "Leaked" not in done.stderr
+    assert "Leaked" not in errors
     assert ("PyTorch:aten::matmul", "outer") in [(row.name, row.parent) for row in rows]
     assert [row.name for row in rows].count("PyTorch:aten::ones") == 2
 

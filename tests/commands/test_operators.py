@@ -87,7 +87,7 @@ def test_without_a_command_all_commands_are_listed(typed: Typed) -> None:
 
 def test_every_listed_command_is_a_module_with_a_main() -> None:
     for name in cli.commands():
-        assert callable(importlib.import_module(f"profkit.{name}").main)
+        assert callable(importlib.import_module(cli.module_of(name)).main)
 
 
 def test_an_unknown_command_offers_the_nearest(typed: Typed) -> None:

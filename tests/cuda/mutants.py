@@ -19,14 +19,6 @@ OPERANDS = ("matmul/cuda/double_buffered.cu", "matmul/cuda/scalar_kernels.cu")
 
 
 @dataclass(frozen=True)
-class Check:
-    """Words of what must see a fault, and the sanitizers that say them."""
-
-    report: str
-    sanitizers: str = ""
-
-
-@dataclass(frozen=True)
 class Mutant:
     """One fault: in `file` the text `right`, which must be there exactly once, becomes `wrong`."""
 
@@ -37,7 +29,10 @@ class Mutant:
     right: str
     wrong: str
     spec: Spec
-    check: Check
+    report: str
+    """Words of what must see the fault."""
+    sanitizers: str = ""
+    """Those that say them."""
 
     @property
     def units(self) -> list[Path]:
@@ -68,7 +63,7 @@ def _report(mutant: Mutant, folder: Path, is_faulty: bool) -> str:
     if is_faulty:
         flags = (*flags, "-iquote", str(_overlay(mutant, folder)))
     units = [(unit, flags) for unit in mutant.units]
-    program = link_emulated(f"{op}-mutant", [*units, *others], mutant.check.sanitizers)
+    program = link_emulated(f"{op}-mutant", [*units, *others], mutant.sanitizers)
     try:
         outcomes = run(program, [Case(mutant.key, mutant.spec)], folder, "random")
     except EmulationError as error:
@@ -94,7 +89,7 @@ def _overlay(mutant: Mutant, folder: Path) -> Path:
 def _only_row(op: str, key: str) -> Path:
     """The operator's list of kernels with this one row, so that the others' sources are not needed."""
     text = (KERNELS / op / "cuda/rows.cpp").read_text()
-    rows = re.findall(r'\{"[^{}]*\},', text)
+    rows = re.findall(r'\{"[^{}]*\},?', text)
     (wanted,) = (row for row in rows if row.startswith(f'{{"{key}"'))
     for row in rows:
         text = text.replace(row, row if row == wanted else "")

@@ -16,11 +16,11 @@ from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
 from profkit.ops.pool2d import Pool2d
 from profkit.ops.softmax import Softmax
-from tests.cuda.mutants import Check, Mutant, occurrences, reports
+from tests.cuda.mutants import Mutant, occurrences, reports
 
-WRONG_RESULT = Check(", at most ")
-OVERFLOW = Check("heap-buffer-overflow", "address")
-RACE = Check("data race", "thread")
+WRONG_RESULT = ", at most "
+OVERFLOW = ("heap-buffer-overflow", "address")
+RACE = ("data race", "thread")
 # With unequal sides and strides.
 CONV = Conv2d(batch=2, in_channels=3, out_channels=5, height=9, width=8, kernel_size=3, padding=1)
 POOL = Pool2d(batch=1, channels=2, height=9, width=8, kernel_size=3, stride="1x2", padding=1, mode="average")
@@ -33,7 +33,7 @@ MUTANTS = (
         "  __syncthreads();\n",
         "",
         Softmax(2, 300),
-        RACE,
+        *RACE,
     ),
     Mutant(
         "one more partial sum than there are warps",
@@ -51,7 +51,7 @@ MUTANTS = (
         "kFullWarp, value, distance, kWidth",
         "0x0000ffffu, value, distance, kWidth",
         Softmax(2, 40),
-        Check("the mask does not name lane"),
+        "the mask does not name lane",
     ),
     Mutant(
         "the first exchange of a sum left out",
@@ -69,7 +69,7 @@ MUTANTS = (
         "const bool has_row = row < rows;",
         "const bool has_row = row < rows; if (!has_row) return;",
         Softmax(1, 7),
-        Check("which has exited"),
+        "which has exited",
     ),
     Mutant(
         "a column behind the row is read",
@@ -78,7 +78,7 @@ MUTANTS = (
         "has_row && column < columns ?",
         "has_row && column <= columns ?",
         Softmax(3, 7),
-        OVERFLOW,
+        *OVERFLOW,
     ),
     Mutant(
         "windows step down by the stride of columns",
@@ -114,7 +114,7 @@ MUTANTS = (
         "problem.channels - 1 - channel",
         "problem.channels - channel",
         LocalResponseNorm(1, 7, 3, 3, size=5),
-        OVERFLOW,
+        *OVERFLOW,
     ),
     Mutant(
         "neighbouring channels at the distance of positions",
@@ -132,7 +132,7 @@ MUTANTS = (
         "if (start + i < problem.channels)",
         "if (start + i <= problem.channels)",
         LocalResponseNorm(1, 7, 3, 3, size=5),
-        OVERFLOW,
+        *OVERFLOW,
     ),
     Mutant(
         "rows of the input by the stride of columns",
@@ -168,7 +168,7 @@ MUTANTS = (
         "        __syncthreads();\n",
         "",
         replace(CONV, in_channels=8),
-        RACE,
+        *RACE,
     ),
     Mutant(
         "results of a group as if its rows had no gaps",
@@ -186,7 +186,7 @@ MUTANTS = (
         "          o.a_batch_step,",
         "          p.m * p.k,",
         CONV,
-        OVERFLOW,
+        *OVERFLOW,
     ),
     Mutant(
         "a bias for each position in place of each channel",
@@ -195,7 +195,7 @@ MUTANTS = (
         "o.bias_of_rows ? cuda::BiasOf::rows",
         "o.bias_of_rows ? cuda::BiasOf::columns",
         replace(CONV, bias=True),
-        OVERFLOW,
+        *OVERFLOW,
     ),
     Mutant(
         "a tile is filled while it is multiplied",
@@ -204,7 +204,7 @@ MUTANTS = (
         "    }\n    __syncthreads();\n",
         "    }\n",
         MatMul(18, 20, 70),
-        RACE,
+        *RACE,
     ),
     Mutant(
         "a term behind the last one is read",
@@ -213,7 +213,7 @@ MUTANTS = (
         "depth < depth_left",
         "depth <= depth_left",
         MatMul(5, 6, 7),
-        OVERFLOW,
+        *OVERFLOW,
     ),
     Mutant(
         "the next tile is multiplied before all of it is stored",
@@ -222,7 +222,7 @@ MUTANTS = (
         "          __syncthreads();\n",
         "",
         MatMul(20, 30, 40),
-        RACE,
+        *RACE,
     ),
     Mutant(
         "results behind the row's end are stored",
@@ -231,7 +231,7 @@ MUTANTS = (
         "column_of(j + e) < problem.n",
         "column_of(j + e) <= problem.n",
         MatMul(9, 7, 12),
-        OVERFLOW,
+        *OVERFLOW,
     ),
     Mutant(
         "fragments are read before their copies are waited for",
@@ -270,4 +270,4 @@ def test_a_seeded_fault_is_seen(mutant: Mutant, tmp_path: Path) -> None:
     sound, faulty = reports(mutant, tmp_path)
 
     assert sound == ""
-    assert mutant.check.report in faulty
+    assert mutant.report in faulty

@@ -26,9 +26,11 @@ Feature = tuple[str, str, str]
 
 
 def features(spec: Spec) -> set[Feature]:
-    """Direction, field and kind of value; types without the direction, since frameworks compile anew for each."""
+    """Direction, field and kind of value; types without the direction, since frameworks compile anew for each, and so
+    is all but a convolution, whose gradients are computed in other ways for each field.
+    """
     words = spec.words()
-    direction = words.get("direction", "")
+    direction = words.get("direction", "") if spec.op == "conv2d" else ""
     return {("" if name == "dtype" else direction, name, kind_of(word)) for name, word in words.items()}
 
 

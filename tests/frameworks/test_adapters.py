@@ -16,7 +16,7 @@ from profkit.frameworks.adapter import Conditions, Implementation
 from profkit.frameworks.framework import Framework
 from profkit.ops import SPECS, Conv2d, LocalResponseNorm, odd_specs
 from tests.frameworks.odd_specs_runner import faults
-from tests.support.processes import answer_of_python
+from tests.support.processes import COMPILING_FAST, answer_of_python
 
 IN_PROCESS = ("numpy", "numba")
 RUNNER = "tests.frameworks.odd_specs_runner"
@@ -64,7 +64,7 @@ FEWEST_ODD_SPECS = {
 @functools.cache
 def outcome(adapter: str, environment: str, part: str) -> Any:
     """What the runner says about all implementations that can share a process; computed once per session."""
-    return answer_of_python(["-m", RUNNER, adapter, environment, part], json.loads(environment))
+    return answer_of_python(["-m", RUNNER, adapter, environment, part], {**COMPILING_FAST, **json.loads(environment)})
 
 
 def outcome_of(implementation: Implementation, part: str) -> Any:

@@ -4,6 +4,7 @@ far from 0."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from profkit import _core
 from profkit.errors import KernelError
 from profkit.ops import Activation, Add, BatchNorm, BiasRelu, Embedding, LayerNorm, OptimiserStep, Spec
 from profkit.ops.activation import FUNCTIONS
-from profkit.ops.spec import max_error, tolerance
+from profkit.ops.spec import Array, max_error, tolerance
 from tests.kernels.kernel_calls import keys_of, run_kernel
 
 CACHE = _core.cpu_features()["l3_bytes"]
@@ -51,6 +52,13 @@ def test_results_that_no_cache_holds_are_right(number: int) -> None:
         for threads in (1, 3):
             error = max_error(run_kernel(key, spec, threads), spec.reference(spec.make_inputs()))
             assert error <= tolerance(spec.numpy_dtype, spec.reduction_length()), (key, threads)
+
+
+def run_on(key: str, spec: Spec, inputs: Mapping[str, Array], threads: int = 1) -> Array:
+    """A kernel's result on given arrays."""
+    result = np.empty(spec.output_shape(), spec.numpy_dtype)
+    _core.bind(key, spec.params(), list(inputs.values()), result, None, threads)()
+    return result
 
 
 @pytest.mark.parametrize("direction", ["forward", "weight-gradient"])
@@ -111,3 +119,37 @@ def test_a_large_mean_costs_a_normalisation_no_digits(spec: Spec) -> None:
 
     # A mean of 1000 that is rounded to float32 would be wrong by up to 3e-5.
     assert max_error(result, spec.reference(inputs)) < 3e-6
+
+
+@pytest.mark.parametrize("direction", ["forward", "input-gradient", "parameter-gradient"])
+@pytest.mark.parametrize("rows", [1, 4, 7])
+def test_a_row_whose_beginning_lies_far_from_the_rest_loses_no_digits(rows: int, direction: str) -> None:
+    """Sums are made around a number from the beginning of a row: 1 of 2000 values there is 1e4 deviations away."""
+    spec = LayerNorm(rows, 2000, direction=direction)
+    inputs = spec.make_inputs()
+    inputs["x"][rows // 2, :16] += np.float32(1e4)
+
+    result = run_on("layer_norm/native/cpu/vectorized", spec, inputs)
+
+    rest = spec.reference(inputs)
+    error = np.abs(result - rest)
+    assert np.max(error / np.abs(rest).max(axis=-1, keepdims=True)) < 3e-6
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("direction", ["forward", "input-gradient", "parameter-gradient"])
+@pytest.mark.parametrize("image", [(70, 3, 7, 7), (9, 130, 8, 8), (33, 67, 1, 3), (2, 5, 33, 32), (1, 66, 5, 5)])
+def test_planes_of_a_few_vectors_are_joined_over_images_channels_and_threads(
+    image: tuple[int, int, int, int], direction: str, layout: str
+) -> None:
+    spec = BatchNorm(*image, layout=layout, direction=direction)
+    inputs = spec.make_inputs()
+    axis = 1 if layout == "NCHW" else 3
+    # Every channel around a number of its own.
+    offsets = np.linspace(-30, 30, spec.channels, dtype=np.float32)
+    inputs["x"] += offsets.reshape([-1 if i == axis else 1 for i in range(4)])
+    expected = spec.reference(inputs)
+
+    for threads in (1, 2, 5):
+        result = run_on("batch_norm/native/cpu/vectorized", spec, inputs, threads)
+        assert max_error(result, expected) < 1e-5, threads

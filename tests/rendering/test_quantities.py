@@ -127,3 +127,10 @@ def test_an_unreadable_quantity_is_a_usage_error_with_examples(
     for text in texts:
         with pytest.raises(UsageError, match=example):
             read(text)
+
+
+def test_a_size_with_its_unit_is_read_and_a_bare_number_is_not() -> None:
+    assert quantities.parse_size("1.5GiB") == 3 << 29
+    for text in ("4", "4096 ", "1.5"):
+        with pytest.raises(UsageError, match="with its unit"):
+            quantities.parse_size(text)

@@ -15,6 +15,10 @@ from tests.support.places import ROOT
 
 TIMEOUT_S = 280
 """Less than a test has: a program that hangs fails with its name."""
+COMPILING_FAST = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
+"""Variables under which XLA makes the same program and leaves LLVM's optimisation of its code out, in half of the time:
+for processes that ask whether results are right, and measure nothing.
+"""
 
 
 def finish(

@@ -118,18 +118,15 @@ PyMemberDef bound_members[] = {
 }  // namespace
 
 void make_scope_method_types() {
-  PyType_Slot bound_slots[] = {{Py_tp_dealloc, slot(free_bound_method)},
-                               {Py_tp_call, slot(PyVectorcall_Call)},
-                               {Py_tp_members, bound_members},
-                               {0, nullptr}};
-  bound_type = make_type("profkit._core.bound_scope_method", sizeof(BoundMethod),
-                         Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, bound_slots);
-  PyType_Slot method_slots[] = {{Py_tp_descr_get, slot(bind_method)},
-                                {Py_tp_call, slot(PyVectorcall_Call)},
-                                {Py_tp_members, method_members},
-                                {0, nullptr}};
-  method_type = make_type("profkit._core.scope_method", sizeof(Method),
-                          Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, method_slots);
+  const auto make_callable = [](const char* name, size_t size, PyType_Slot own, PyMemberDef* members) {
+    PyType_Slot slots[] = {
+        own, {Py_tp_call, slot(PyVectorcall_Call)}, {Py_tp_members, members}, {0, nullptr}};
+    return make_type(name, size, Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots);
+  };
+  bound_type = make_callable("profkit._core.bound_scope_method", sizeof(BoundMethod),
+                             {Py_tp_dealloc, slot(free_bound_method)}, bound_members);
+  method_type = make_callable("profkit._core.scope_method", sizeof(Method),
+                              {Py_tp_descr_get, slot(bind_method)}, method_members);
   PyType_Slot done_slots[] = {{Py_tp_dealloc, slot(free_done)},
                               {Py_am_await, slot(PyObject_SelfIter)},
                               {Py_tp_iter, slot(PyObject_SelfIter)},

@@ -91,6 +91,13 @@ Kernel<Params> cpu_row(const char* key) {
   return row;
 }
 
+// Defines <op>_kernels: the rows of all kernels, best known first, the reference last.
+#define PROFKIT_CPU_ROWS(op, ...)                                                       \
+  const std::vector<Kernel<profkit_##op##_params>>& op##_kernels() {                    \
+    static const auto rows = unique_rows<Kernel<profkit_##op##_params>>({__VA_ARGS__}); \
+    return rows;                                                                        \
+  }
+
 // Address of one instruction set's entry, or null when the build has no such set.
 #ifdef PROFKIT_HAS_AVX2
 #define PROFKIT_AVX2_ENTRY(name) &avx2::name

@@ -23,6 +23,16 @@ void parallel_pairs(int threads, int64_t outer, int64_t inner, const Body& body)
   parallel_each(threads, outer * inner, [&](int64_t pair) { body(pair / inner, pair % inner); });
 }
 
+// Runs body(n, c, h, w) for every element of the images of `p`; a thread owns whole planes.
+template <class Params, class Body>
+void parallel_pixels(int threads, const Params& p, const Body& body) {
+  parallel_pairs(threads, p.batch, p.channels, [&](int64_t n, int64_t c) {
+    for (int64_t h = 0; h < p.height; ++h) {
+      for (int64_t w = 0; w < p.width; ++w) body(n, c, h, w);
+    }
+  });
+}
+
 // The output is function(a, b) of the elements of the first two inputs.
 template <class T, class Function>
 void elementwise(const Buffers& buffers, int threads, int64_t count, const Function& function) {

@@ -24,12 +24,14 @@ template <>
 struct VecOf<float> {
   typedef float type __attribute__((vector_size(PROFKIT_VECTOR_BYTES)));
   typedef float unaligned __attribute__((vector_size(PROFKIT_VECTOR_BYTES), aligned(4), may_alias));
+  typedef int32_t lane;
   typedef int32_t mask __attribute__((vector_size(PROFKIT_VECTOR_BYTES)));
 };
 template <>
 struct VecOf<double> {
   typedef double type __attribute__((vector_size(PROFKIT_VECTOR_BYTES)));
   typedef double unaligned __attribute__((vector_size(PROFKIT_VECTOR_BYTES), aligned(8), may_alias));
+  typedef int64_t lane;
   typedef int64_t mask __attribute__((vector_size(PROFKIT_VECTOR_BYTES)));
 };
 template <class T>

@@ -199,23 +199,18 @@ PROFKIT_EXPORT int execveat(int folder, const char* path, char* const arguments[
   return replace_process(environment, next.execveat, folder, path, arguments, environment, flags);
 }
 
-PROFKIT_EXPORT int execl(const char* path, const char* first, ...) noexcept {
-  const char* arguments[kMaxListedArguments];
-  va_list list;
-  va_start(list, first);
-  const int count = collect(list, first, arguments);
-  va_end(list);
-  return count < 0 ? -1 : execv(path, const_cast<char* const*>(arguments));
-}
-
-PROFKIT_EXPORT int execlp(const char* file, const char* first, ...) noexcept {
-  const char* arguments[kMaxListedArguments];
-  va_list list;
-  va_start(list, first);
-  const int count = collect(list, first, arguments);
-  va_end(list);
-  return count < 0 ? -1 : execvp(file, const_cast<char* const*>(arguments));
-}
+#define PROFKIT_EXEC_LISTED(name, listless)                                      \
+  PROFKIT_EXPORT int name(const char* file, const char* first, ...) noexcept {   \
+    const char* arguments[kMaxListedArguments];                                  \
+    va_list list;                                                                \
+    va_start(list, first);                                                       \
+    const int count = collect(list, first, arguments);                           \
+    va_end(list);                                                                \
+    return count < 0 ? -1 : listless(file, const_cast<char* const*>(arguments)); \
+  }
+PROFKIT_EXEC_LISTED(execl, execv)
+PROFKIT_EXEC_LISTED(execlp, execvp)
+#undef PROFKIT_EXEC_LISTED
 
 PROFKIT_EXPORT int execle(const char* path, const char* first, ...) noexcept {
   const char* arguments[kMaxListedArguments];

@@ -5,7 +5,7 @@ A builder turns a Network and its weights into the framework's own model; what i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,20 @@ class NetworkConditions:
     """One of the builder's modes (`graph`, `eager`, `compile`, ...)."""
     is_training: bool = False
     training: Training = field(default_factory=Training)
+
+
+@dataclass(frozen=True)
+class Allocations:
+    """What a framework's allocator gave out (bytes above 0) and took back (below 0), in order of time."""
+
+    time_ns: Array
+    """On the clock of time.perf_counter_ns."""
+    bytes: Array
+    block: Array
+    """Blocks are numbered in the order in which they are given out."""
+    where: Array
+    """What ran then, as a place in `names`."""
+    names: Sequence[str]
 
 
 class BuiltNetwork:
@@ -111,6 +125,11 @@ class NetworkBuilder:
     def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltNetwork:
         """In the worker: the model with these weights. Compilation may wait for the first step."""
         raise NotImplementedError
+
+    def record_allocations(self, run: Callable[[], None]) -> Allocations | None:
+        """In the worker: run it, and tell what the allocator did meanwhile; None where the framework does not tell."""
+        run()
+        return None
 
 
 NESTEROV = "nesterov"

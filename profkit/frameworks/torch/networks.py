@@ -5,14 +5,20 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from profkit.frameworks.adapter import Array, require
 from profkit.frameworks.framework import quiet_warnings
 from profkit.frameworks.lazy import torch
-from profkit.frameworks.networks.contract import NESTEROV, BuiltNetwork, NetworkBuilder, NetworkConditions
+from profkit.frameworks.networks.contract import (
+    NESTEROV,
+    Allocations,
+    BuiltNetwork,
+    NetworkBuilder,
+    NetworkConditions,
+)
 from profkit.frameworks.torch.operators import begin_torch
 from profkit.ops.networks.layer import LAYER_KINDS, LSTM
 from profkit.ops.networks.network import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, SQUARED_ERROR, Network
@@ -148,6 +154,10 @@ class TorchBuilder(NetworkBuilder):
             tuple(notes),
             graphs,
         )
+
+    def record_allocations(self, run: Callable[[], None]) -> Allocations:
+        found: Allocations = importlib.import_module("profkit.frameworks.torch.allocations").record_allocations(run)
+        return found
 
 
 def _modules() -> Any:

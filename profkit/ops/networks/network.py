@@ -47,6 +47,11 @@ class Network(Fields):
 
     batch: int = axis(axes.COUNT, 128, "rows per step")
 
+    def __init_subclass__(cls, name: str = "", data: str = "", preparation: tuple[str, ...] = ()) -> None:
+        """What is not given is that of the parent."""
+        cls.name, cls.data = name or cls.name, data or cls.data
+        cls.preparation = preparation or cls.preparation
+
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
         """In the order in which they run; each takes what earlier ones made."""

@@ -160,8 +160,8 @@ def footnotes(usage: Usage) -> list[str]:
     if opened:
         notes.append(f"{plural(opened, 'range')} had no end: counted up to the last known moment")
     if usage.marks:
-        named = listed([f"{visible(mark.name)} {mark.count:,}" for mark in usage.marks])
-        notes.append(f"{plural(sum(mark.count for mark in usage.marks), 'mark')}: {named}")
+        named = listed([f"{visible(name)} {count:,}" for name, count in usage.marks.items()])
+        notes.append(f"{plural(sum(usage.marks.values()), 'mark')}: {named}")
     small = usage.facts.get("small_alloc_calls")
     if small:
         size = bytes_text(usage.facts["small_alloc_bytes"])

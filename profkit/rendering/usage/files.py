@@ -44,7 +44,7 @@ def _head(usage: Usage) -> dict[str, Any]:
         content |= {"subject": usage.subject, "notes": usage.notes}
     if usage.parts is not None:
         content |= {"devices": usage.devices, "device_ns": usage.totals["device_ns"], "parts": usage.parts}
-    marks = [{"name": mark.name, "count": mark.count} for mark in usage.marks]
+    marks = [{"name": name, "count": count} for name, count in usage.marks.items()]
     return {"schema": SCHEMA, **content, "marks": marks}
 
 

@@ -40,10 +40,9 @@ class _Small(Network):
 
 
 @dataclass(frozen=True)
-class Residual(_Small):
+class Residual(_Small, name="residual"):
     """Bias-free convolutions, batch normalisation of images and of flattened rows, add, global average, dropout."""
 
-    name: ClassVar[str] = "residual"
     image: ClassVar[Shape] = (3, 9, 8)
 
     def describe(self, graph: Graph) -> None:
@@ -62,10 +61,9 @@ class Residual(_Small):
 
 
 @dataclass(frozen=True)
-class Inception(_Small):
+class Inception(_Small, name="inception"):
     """Branches that are joined: grouped convolutions, average and maximum pooling with padding, other functions."""
 
-    name: ClassVar[str] = "inception"
     loss: ClassVar[str] = SQUARED_ERROR
     image: ClassVar[Shape] = (4, 6, 6)
 
@@ -85,10 +83,9 @@ class Inception(_Small):
 
 
 @dataclass(frozen=True)
-class Recurrent(_Small):
+class Recurrent(_Small, name="recurrent"):
     """Indices, embedding, positions, attention with its dense layers, layer normalisation, two forms of LSTM."""
 
-    name: ClassVar[str] = "recurrent"
     loss: ClassVar[str] = BINARY_CROSS_ENTROPY
     image: ClassVar[Shape] = (5,)
     initialisation: ClassVar[Initialisation] = Initialisation(glorot(), orthogonal(), weight_decay=0.01)
@@ -107,10 +104,9 @@ class Recurrent(_Small):
 
 
 @dataclass(frozen=True)
-class SharedTwice(_Small):
+class SharedTwice(_Small, name="shared_twice"):
     """A result with three readers, one of them twice, and a sum with itself."""
 
-    name: ClassVar[str] = "shared_twice"
     image: ClassVar[Shape] = (4,)
     initialisation: ClassVar[Initialisation] = Initialisation(glorot())
 

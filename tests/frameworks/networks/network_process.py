@@ -21,7 +21,7 @@ from profkit.frameworks.keras.networks import backend_of
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
 from tests.frameworks.networks.network_process_runner import QUICK, file_name
-from tests.support.processes import answer_of, with_tests
+from tests.support.processes import COMPILING_FAST, answer_of, with_tests
 from tests.support.shared_work import made_once
 
 RUNNER = "tests.frameworks.networks.network_process_runner"
@@ -50,7 +50,7 @@ def outcome(framework: str, mode: str, part: str = QUICK) -> Outcome:
         if not availability.available:
             pytest.skip(availability.reason)
     conditions = NetworkConditions(THREADS, mode)
-    environment = {**os.environ, **builder.environment(conditions)}
+    environment = {**os.environ, **COMPILING_FAST, **builder.environment(conditions)}
     for one in load_source(framework).passes(conditions):
         environment.update(one.environment)
 

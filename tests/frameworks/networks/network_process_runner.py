@@ -24,26 +24,21 @@ STEPS = 2
 CIFAR10 = Cifar10(batch=4, crop=24, filters=8)
 
 
-class Regression(Mlp):
+class Regression(Mlp, name="regression"):
     """Squared error."""
 
-    name: ClassVar[str] = "regression"
     loss: ClassVar[str] = SQUARED_ERROR
 
 
-class Normed(Cifar10):
+class Normed(Cifar10, name="normed"):
     """A normalisation that cannot be overlooked, over more channels before than after."""
-
-    name: ClassVar[str] = "normed"
 
     def describe(self, graph: Graph) -> None:
         graph.conv("conv1", 6, 3, 2).norm("norm1", size=4, alpha=2.0).flatten().dense("output", 10, "none")
 
 
-class WithDropout(Mlp):
+class WithDropout(Mlp, name="with_dropout"):
     """Dropout between dense layers."""
-
-    name: ClassVar[str] = "with_dropout"
 
     def describe(self, graph: Graph) -> None:
         graph.dense("hidden", 16).dropout("dropout", 0.5).dense("output", 7, "none")

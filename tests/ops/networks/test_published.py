@@ -196,10 +196,9 @@ from profkit.ops.networks.network import Network
 
 
 @dataclass(frozen=True)
-class Own(Network):
+class Own(Network, name="own"):
     """Two branches."""
 
-    name: ClassVar[str] = "own"
     image: ClassVar[Shape] = (4,)
 
     batch: int = axis(axes.COUNT, 2, "rows per step")
@@ -220,7 +219,7 @@ sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__mod
 
 def test_a_network_is_added_by_one_file(tmp_path: Path) -> None:
     source = Path(profkit.__file__).parent
-    shutil.copytree(source, tmp_path / "profkit", ignore=shutil.ignore_patterns("__pycache__", "include", "*.so"))
+    shutil.copytree(source, tmp_path / "profkit", ignore=shutil.ignore_patterns("include", "*.so"))
     shutil.copy(_core.__file__, tmp_path / "profkit")
     (tmp_path / "sitecustomize.py").write_text(COPY_FIRST)
     variables = {**os.environ, "PYTHONPATH": str(tmp_path)}

@@ -329,7 +329,9 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.full) if name == "torch" else name for name in COMMANDS]
+)
 @pytest.mark.parametrize("options", [pytest.param("", marks=pytest.mark.full), "threshold=1"])
 def test_a_program_prints_and_returns_the_same_with_the_door_open(tmp_path: Path, name: str, options: str) -> None:
     skip_without_library()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from profkit.capture.schema import RangeKind, Source
-from tests.tracer.programs import Run, rows, trace_python
+from tests.tracer.programs import Row, Run, rows, trace_python
 
-pytest.importorskip("torch", reason="torch is not installed")
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
 STEP = """
 import json
@@ -39,62 +39,67 @@ step()
 """
 
 
-def is_available(run: Run) -> bool:
-    return "no itt" not in run.output
-
-
-def trace_torch(folder: Path, text: str) -> Run:
-    start = "import torch\nif not torch.profiler.itt.is_available():\n    print('no itt')\n    raise SystemExit\n"
-    run = trace_python(folder, start + text)
-    if not is_available(run):
-        pytest.skip("this torch was built without ITT")
-    return run
-
-
-def test_a_training_step_has_the_same_ranges_as_in_torchs_own_profiler(tmp_path: Path) -> None:
-    text = (
-        STEP
-        + """
-with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-    step()
-names = [event.name for event in profile.events() if not event.name.startswith("[")]
-with torch.autograd.profiler.emit_itt():
-    step()
-print(json.dumps(names))
-"""
-    )
-
-    run = trace_torch(tmp_path, text)
-
-    expected = Counter(f"PyTorch:{name}" for name in json.loads(run.output))
-    found = rows(run.capture, Source.ITT)
-    assert Counter(row.title for row in found if row.title.startswith("PyTorch:")) == expected
-    assert expected["PyTorch:aten::conv2d"] == 1
-    assert all(row.kind == RangeKind.RANGE for row in found)
-    assert not run.capture.ranges.is_open.any()
-
-
-def test_onednn_primitives_arrive_in_a_domain_of_their_own_even_without_emit_itt(tmp_path: Path) -> None:
-    run = trace_torch(tmp_path, STEP)
-
-    titles = {row.title for row in rows(run.capture, Source.ITT)}
-    if not titles:
-        pytest.skip("this torch did not use oneDNN here")
-    assert any(title.startswith("dnnl::primitive::execute:") for title in titles)
-
-
-def test_torchs_own_itt_ranges_and_marks_arrive(tmp_path: Path) -> None:
-    text = """
+TEXT = (
+    """
+import torch
+if not torch.profiler.itt.is_available():
+    print("no itt")
+    raise SystemExit
 with torch.profiler.itt.range("outer {}", 3):
     torch.profiler.itt.range_push("inner")
     torch.profiler.itt.mark("mark")
     torch.profiler.itt.range_pop()
 """
+    + STEP
+    + """
+with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+    step()
+names = [event.name for event in profile.events() if not event.name.startswith("[")]
+torch.profiler.itt.mark("emitting")
+with torch.autograd.profiler.emit_itt():
+    step()
+print(json.dumps(names))
+"""
+)
 
-    run = trace_torch(tmp_path, text)
 
-    found = [(row.title, row.parent) for row in rows(run.capture, Source.ITT)]
-    assert found == [
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """torch's own ranges, a step without emit_itt, a mark and a step with it, in one process."""
+    done = trace_python(tmp_path_factory.mktemp("torch"), TEXT)
+    if "no itt" in done.output:
+        pytest.skip("this torch was built without ITT")
+    return done
+
+
+def parts_of(run: Run) -> tuple[list[Row], list[Row]]:
+    """What arrived before emit_itt, and inside of it."""
+    found = rows(run.capture, Source.ITT)
+    place = [row.title for row in found].index("PyTorch:emitting")
+    return found[:place], found[place + 1 :]
+
+
+def test_a_training_step_has_the_same_ranges_as_in_torchs_own_profiler(run: Run) -> None:
+    _, emitted = parts_of(run)
+
+    expected = Counter(f"PyTorch:{name}" for name in json.loads(run.output))
+    assert Counter(row.title for row in emitted if row.title.startswith("PyTorch:")) == expected
+    assert expected["PyTorch:aten::conv2d"] == 1
+    assert all(row.kind == RangeKind.RANGE for row in emitted)
+    assert not run.capture.ranges.is_open.any()
+
+
+def test_onednn_primitives_arrive_in_a_domain_of_their_own_even_without_emit_itt(run: Run) -> None:
+    titles = [row.title for row in parts_of(run)[0] if not row.title.startswith("PyTorch:")]
+    if not titles:
+        pytest.skip("this torch did not use oneDNN here")
+    assert any(title.startswith("dnnl::primitive::execute:") for title in titles)
+
+
+def test_torchs_own_itt_ranges_and_marks_arrive(run: Run) -> None:
+    own = [(row.title, row.parent) for row in parts_of(run)[0] if row.title.startswith("PyTorch:")]
+
+    assert own == [
         ("PyTorch:outer 3", None),
         ("PyTorch:inner", "PyTorch:outer 3"),
         ("PyTorch:mark", "PyTorch:inner"),

@@ -16,13 +16,10 @@ std::string vectorized_supports(const profkit_activation_params& params) {
 }
 }  // namespace
 
-const std::vector<Kernel<profkit_activation_params>>& activation_kernels() {
-  static const auto rows = unique_rows<Kernel<profkit_activation_params>>({
-      cpu_row<profkit_activation_params, activation_vectorized, vectorized_supports>(
-          "activation/native/cpu/vectorized"),
-      reference_row<profkit_activation_params, activation_reference>("activation/native/cpu/reference"),
-  });
-  return rows;
-}
+PROFKIT_CPU_ROWS(
+    activation,
+    cpu_row<profkit_activation_params, activation_vectorized, vectorized_supports>(
+        "activation/native/cpu/vectorized"),
+    reference_row<profkit_activation_params, activation_reference>("activation/native/cpu/reference"))
 
 }  // namespace profkit

@@ -7,12 +7,7 @@ namespace profkit {
 PROFKIT_CPU_ENTRY(profkit_add_params, add_vectorized)
 ReferenceLaunch<profkit_add_params> add_reference;
 
-const std::vector<Kernel<profkit_add_params>>& add_kernels() {
-  static const auto rows = unique_rows<Kernel<profkit_add_params>>({
-      cpu_row<profkit_add_params, add_vectorized>("add/native/cpu/vectorized"),
-      reference_row<profkit_add_params, add_reference>("add/native/cpu/reference"),
-  });
-  return rows;
-}
+PROFKIT_CPU_ROWS(add, cpu_row<profkit_add_params, add_vectorized>("add/native/cpu/vectorized"),
+                 reference_row<profkit_add_params, add_reference>("add/native/cpu/reference"))
 
 }  // namespace profkit

@@ -21,6 +21,8 @@ struct BatchNormVectorized {
 
   // Rows of a block whose columns are summed up together: it stays in the first or second cache.
   static constexpr int64_t kRowsAtOnce = 32;
+  // Of planes, whose lanes are summed up before they are joined in double.
+  static constexpr int64_t kVectorsAtOnce = 64, kChannelsAtOnce = 512;
 
   // What every element of a channel becomes: forward (x - mean) factor + shift, or of the gradient
   // (dy - shift) factor - (x - mean) slope.
@@ -90,12 +92,14 @@ struct BatchNormVectorized {
     const int64_t arrays = p.direction == PROFKIT_INPUT_GRADIENT ? 3 : 2;
     const bool streams = passes_caches(
         call, arrays * p.batch * p.channels * p.height * p.width * static_cast<int64_t>(sizeof(T)));
+    const int64_t pixels = p.height * p.width,
+                  planes = larger(1, kBlockBytes / static_cast<int64_t>(sizeof(T)) / pixels);
     on_threads(static_cast<int>(threads), [&](int thread) {
       const Part own = part_of(lines, 1, threads, thread);
       for (int64_t end = own.end; end > own.begin;) {
-        const int64_t begin = larger(own.begin, end - (by_rows(p) ? kRowsAtOnce : 1));
+        const int64_t begin = larger(own.begin, end - (by_rows(p) ? kRowsAtOnce : planes));
         by_rows(p) ? fill_rows(p, call, plan, {begin, end}, streams)
-                   : fill_plane(p, call, plan, begin, streams);
+                   : fill_planes(p, call, plan, {begin, end}, streams);
         end = begin;
       }
       finish_streaming();
@@ -126,25 +130,93 @@ struct BatchNormVectorized {
   }
 
   static void sum_own_planes(const Params& p, const CpuCall& call, const Plan& plan, Part own, int thread) {
-    const T *x = input(call, 0), *dy = dy_of(p, call);
-    const int64_t pixels = p.height * p.width;
     LineSums* sums = plan.planes + thread * p.channels;
     for (int64_t c = 0; c < p.channels; ++c) sums[c] = {};
+    dy_of(p, call) ? sum_planes<true>(p, call, own, sums) : sum_planes<false>(p, call, own, sums);
+  }
+
+  template <bool HasDy>
+  static void sum_planes(const Params& p, const CpuCall& call, Part own, LineSums* sums) {
+    const T *x = input(call, 0), *dy = dy_of(p, call);
+    const int64_t pixels = p.height * p.width, images = kVectorsAtOnce / ceil_div(pixels, kWidth<T>);
+    if (images > 1) {
+      for (int64_t image = own.begin / p.channels; image * p.channels < own.end; image += images) {
+        for (int64_t c = 0; c < p.channels; c += kChannelsAtOnce) {
+          const Part channels = {c, smaller(p.channels, c + kChannelsAtOnce)};
+          sum_small_planes<HasDy>(p, call, own, {image, image + images}, channels, sums);
+        }
+      }
+      return;
+    }
     for (int64_t plane = own.begin, c = own.begin % p.channels; plane < own.end; ++plane) {
-      const int64_t at = plane * pixels;
-      sums[c].join(dy ? sums_of_line<T, true>(x + at, dy + at, pixels)
-                      : sums_of_line<T, false>(x + at, nullptr, pixels));
+      const int64_t first = plane * pixels;
+      LineSums found[1];
+      sums_of_lines<T, HasDy>(
+          x + first, pixels,
+          [=](int, int64_t at, int64_t some)
+              PROFKIT_INLINED { return HasDy ? load_some(dy + first + at, some) : Vec<T>{}; },
+          found);
+      sums[c].join(found[0]);
       if (++c == p.channels) c = 0;
     }
   }
 
-  static void fill_plane(const Params& p, const CpuCall& call, const Plan& plan, int64_t plane,
-                         bool streams) {
-    const T *x = input(call, 0), *dy = dy_of(p, call), *results = plan.results + plane % p.channels;
-    const int64_t pixels = p.height * p.width, at = plane * pixels, pitch = padded(p);
+  // Planes of a few vectors: several images' are summed up lane by lane, for so many channels that memory
+  // is read in long runs and the lanes stay in the second cache.
+  template <bool HasDy>
+  static void sum_small_planes(const Params& p, const CpuCall& call, Part own, Part images, Part channels,
+                               LineSums* sums) {
+    const T *x = input(call, 0), *dy = dy_of(p, call);
+    const int64_t pixels = p.height * p.width;
+    LaneSums<T, HasDy> lanes[kChannelsAtOnce][1][1];
+    T near[kChannelsAtOnce][1];
+    int64_t counts[kChannelsAtOnce] = {};
+    for (int64_t image = images.begin; image < images.end; ++image) {
+      const int64_t first = image * p.channels, end = smaller(own.end, first + channels.end);
+      for (int64_t plane = larger(own.begin, first + channels.begin); plane < end; ++plane) {
+        const int64_t k = plane - first - channels.begin, begin = plane * pixels;
+        if (counts[k] == 0) {
+          near[k][0] = mean_of_beginning(x + begin, pixels);
+          lanes[k][0][0] = LaneSums<T, HasDy>{};
+        }
+        counts[k] += pixels;
+        add_lines<T, HasDy>(
+            x + begin, pixels, near[k],
+            [=](int, int64_t at, int64_t some)
+                PROFKIT_INLINED { return HasDy ? load_some(dy + begin + at, some) : Vec<T>{}; },
+            lanes[k]);
+      }
+    }
+    for (int64_t k = 0; k < channels.size(); ++k) {
+      if (counts[k] == 0) continue;
+      sums[channels.begin + k].join(lanes[k][0][0].of_line(near[k][0], static_cast<double>(counts[k])));
+    }
+  }
+
+  // Planes lie one behind the other: small ones go past the caches together.
+  static void fill_planes(const Params& p, const CpuCall& call, const Plan& plan, Part planes, bool streams) {
+    constexpr int64_t most = kBlockBytes / static_cast<int64_t>(sizeof(T));
+    alignas(64) T block[most];
+    const int64_t pixels = p.height * p.width;
+    T* output = static_cast<T*>(call.output) + planes.begin * pixels;
+    const bool is_block = streams && planes.size() * pixels <= most;
+    T* to = is_block ? block : output;
+    // Backward here, too: what is read next is then what was prefetched.
+    for (int64_t i = planes.size() - 1, c = (planes.end - 1) % p.channels; i >= 0; --i) {
+      fill_plane(p, call, plan.results + c, (planes.begin + i) * pixels, to + i * pixels,
+                 streams && !is_block);
+      c = c == 0 ? p.channels - 1 : c - 1;
+    }
+    if (is_block) stream_block(output, block, planes.size() * pixels);
+  }
+
+  static PROFKIT_INLINE void fill_plane(const Params& p, const CpuCall& call, const T* results, int64_t at,
+                                        T* to, bool streams) {
+    const T *x = input(call, 0), *dy = dy_of(p, call);
+    const int64_t pixels = p.height * p.width, pitch = padded(p);
     const Vec<T> mean = broadcast(results[0]), factor = broadcast(results[pitch]),
                  shift = broadcast(results[2 * pitch]), slope = broadcast(results[3 * pitch]);
-    T* const out[] = {static_cast<T*>(call.output) + at};
+    T* const out[] = {to};
     if (dy == nullptr) {
       const T* const in[] = {x + at};
       map_piece<T>(in, out, {0, pixels}, streams, [=](const Vec<T>(&v)[1], Vec<T>(&y)[1]) PROFKIT_INLINED {
@@ -158,45 +230,32 @@ struct BatchNormVectorized {
     }
   }
 
-  // A vector of columns of up to kRowsAtOnce rows, joined to what came before.
+  // A vector of columns of up to kRowsAtOnce rows, added to what came before; around the mean of the first
+  // ones, which is near all others.
   template <bool HasDy, class Load>
-  static PROFKIT_INLINE void add_columns(T* sums, int64_t pitch, int64_t seen, int64_t rows,
+  static PROFKIT_INLINE void add_columns(T* sums, int64_t pitch, bool is_first, int64_t rows,
                                          const Load& get) {
-    const auto number = [](int64_t n) { return broadcast(static_cast<T>(n)); };
-    Vec<T> total[2] = {};
+    const auto slot = [&](int which) { return sums + which * pitch; };
+    LaneSums<T, HasDy> found[2] = {};
+    if (is_first) {
+      Vec<T> total = {};
+      for (int64_t row = 0; row < rows; ++row) total += get(0, row);
+      store(slot(kMean), total / broadcast(static_cast<T>(rows)));
+    } else {
+#pragma GCC unroll 4
+      for (int k = 0; k < found[0].kCount; ++k) found[0].sums[k] = load(slot(kOff + k));
+    }
+    const Vec<T> mean = load(slot(kMean));
+    const auto second = [&](int64_t row) PROFKIT_INLINED { return HasDy ? get(1, row) : Vec<T>{}; };
     int64_t row = 0;
     for (; row + 2 <= rows; row += 2) {
-      total[0] += get(0, row);
-      total[1] += get(0, row + 1);
+      found[0].add(get(0, row) - mean, second(row));
+      found[1].add(get(0, row + 1) - mean, second(row + 1));
     }
-    if (row < rows) total[0] += get(0, row);
-    const Vec<T> mean = (total[0] + total[1]) / number(rows);
-    Vec<T> squares = {}, dys = {}, along = {}, rest = {};
-    for (row = 0; row < rows; ++row) {
-      const Vec<T> off = get(0, row) - mean;
-      squares += off * off;
-      rest += off;
-      if (!HasDy) continue;
-      const Vec<T> d = get(1, row);
-      dys += d;
-      along += off * d;
-    }
-    const auto slot = [&](int which) { return sums + which * pitch; };
-    if (seen == 0) {
-      store(slot(kMean), mean);
-      store(slot(kOff), rest);
-      store(slot(kSquares), squares);
-      store(slot(kDy), dys);
-      store(slot(kAlong), along);
-      return;
-    }
-    // Around the mean of the first block, which is near all others.
-    const Vec<T> moved = mean - load(slot(kMean));
-    store(slot(kOff), load(slot(kOff)) + rest + moved * number(rows));
-    store(slot(kSquares), load(slot(kSquares)) + squares + moved * (rest + rest + moved * number(rows)));
-    if (!HasDy) return;
-    store(slot(kDy), load(slot(kDy)) + dys);
-    store(slot(kAlong), load(slot(kAlong)) + along + moved * dys);
+    if (row < rows) found[1].add(get(0, row) - mean, second(row));
+    found[0].add(found[1]);
+#pragma GCC unroll 4
+    for (int k = 0; k < found[0].kCount; ++k) store(slot(kOff + k), found[0].sums[k]);
   }
 
   template <bool HasDy>
@@ -208,11 +267,11 @@ struct BatchNormVectorized {
       for (int64_t c = 0; c < p.channels; c += width) {
         const int64_t at = first * p.channels + c, some = p.channels - c;
         if (some >= width) {
-          add_columns<HasDy>(sums + c, pitch, first - rows.begin, count,
+          add_columns<HasDy>(sums + c, pitch, first == rows.begin, count,
                              [=](int which, int64_t row)
                                  PROFKIT_INLINED { return load((which ? dy : x) + at + row * p.channels); });
         } else {
-          add_columns<HasDy>(sums + c, pitch, first - rows.begin, count,
+          add_columns<HasDy>(sums + c, pitch, first == rows.begin, count,
                              [=](int which, int64_t row) PROFKIT_INLINED {
                                return load_first((which ? dy : x) + at + row * p.channels, some);
                              });
@@ -236,6 +295,7 @@ struct BatchNormVectorized {
     result.mean = of(kMean) + off;
     result.squares = of(kSquares) - count * off * off;
     if (result.squares < 0) result.squares = 0;
+    if (p.direction == PROFKIT_FORWARD) return result;
     result.dy = of(kDy);
     result.along = of(kAlong) - off * of(kDy);
     return result;

@@ -15,14 +15,10 @@ void launch_forward(const profkit_bias_relu_params& p, const Buffers& buffers, i
   const T* bias = buffers.input_as<T>(1);
   T* output = buffers.output_as<T>();
   const ImageIndex index(p.layout, p.channels, p.height, p.width);
-  parallel_pairs(threads, p.batch, p.channels, [&](int64_t n, int64_t c) {
-    for (int64_t h = 0; h < p.height; ++h) {
-      for (int64_t w = 0; w < p.width; ++w) {
-        const int64_t at = index.at(n, c, h, w);
-        const double value = static_cast<double>(input[at]) + static_cast<double>(bias[c]);
-        output[at] = static_cast<T>(value < 0 ? 0 : value);  // NaN propagates
-      }
-    }
+  parallel_pixels(threads, p, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
+    const int64_t at = index.at(n, c, h, w);
+    const double value = static_cast<double>(input[at]) + static_cast<double>(bias[c]);
+    output[at] = static_cast<T>(value < 0 ? 0 : value);  // NaN propagates
   });
 }
 

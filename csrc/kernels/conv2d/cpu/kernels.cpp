@@ -102,18 +102,13 @@ std::string winograd_8x8_supports(const Conv& params) {
 }
 }  // namespace
 
-const std::vector<Kernel<Conv>>& conv2d_kernels() {
-  static const auto rows = unique_rows<Kernel<Conv>>({
-      cpu_row<Conv, conv2d_implicit_gemm>("conv2d/native/cpu/implicit_gemm"),
-      cpu_row<Conv, conv2d_skip_padding, skip_padding_supports>("conv2d/native/cpu/skip_padding"),
-      cpu_row<Conv, conv2d_winograd_8x8, winograd_8x8_supports>("conv2d/native/cpu/winograd_8x8"),
-      cpu_row<Conv, conv2d_winograd_6x6, winograd_6x6_supports>("conv2d/native/cpu/winograd_6x6"),
-      cpu_row<Conv, conv2d_direct, direct_supports>("conv2d/native/cpu/direct"),
-      cpu_row<Conv, conv2d_im2col>("conv2d/native/cpu/im2col"),
-      cpu_row<Conv, conv2d_im2col_batched>("conv2d/native/cpu/im2col_batched"),
-      reference_row<Conv, conv2d_reference>("conv2d/native/cpu/reference"),
-  });
-  return rows;
-}
+PROFKIT_CPU_ROWS(conv2d, cpu_row<Conv, conv2d_implicit_gemm>("conv2d/native/cpu/implicit_gemm"),
+                 cpu_row<Conv, conv2d_skip_padding, skip_padding_supports>("conv2d/native/cpu/skip_padding"),
+                 cpu_row<Conv, conv2d_winograd_8x8, winograd_8x8_supports>("conv2d/native/cpu/winograd_8x8"),
+                 cpu_row<Conv, conv2d_winograd_6x6, winograd_6x6_supports>("conv2d/native/cpu/winograd_6x6"),
+                 cpu_row<Conv, conv2d_direct, direct_supports>("conv2d/native/cpu/direct"),
+                 cpu_row<Conv, conv2d_im2col>("conv2d/native/cpu/im2col"),
+                 cpu_row<Conv, conv2d_im2col_batched>("conv2d/native/cpu/im2col_batched"),
+                 reference_row<Conv, conv2d_reference>("conv2d/native/cpu/reference"))
 
 }  // namespace profkit

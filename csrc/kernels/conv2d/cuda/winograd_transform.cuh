@@ -52,6 +52,17 @@ struct WinogradTarget {
   }
 };
 
+// A row of the matrix times value_at(0 ... kIn - 1).
+template <class Matrix, int kIn, class ValueAt>
+__device__ __forceinline__ float winograd_row(int row, const ValueAt& value_at) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int k = 0; k < kIn; ++k) {
+    if (Matrix::at(row, k) != 0.0f) sum += Matrix::at(row, k) * value_at(k);
+  }
+  return sum;
+}
+
 // matrix * tile * transposed matrix; loops are unrolled, so that the numbers are part of the instructions.
 template <class Matrix, int kOut, int kIn>
 __device__ __forceinline__ void winograd_transform(const float (&tile)[kIn][kIn],
@@ -61,24 +72,14 @@ __device__ __forceinline__ void winograd_transform(const float (&tile)[kIn][kIn]
   for (int i = 0; i < kOut; ++i) {
 #pragma unroll
     for (int j = 0; j < kIn; ++j) {
-      float sum = 0.0f;
-#pragma unroll
-      for (int k = 0; k < kIn; ++k) {
-        if (Matrix::at(i, k) != 0.0f) sum += Matrix::at(i, k) * tile[k][j];
-      }
-      half[i][j] = sum;
+      half[i][j] = winograd_row<Matrix, kIn>(i, [&](int k) { return tile[k][j]; });
     }
   }
 #pragma unroll
   for (int i = 0; i < kOut; ++i) {
 #pragma unroll
     for (int j = 0; j < kOut; ++j) {
-      float sum = 0.0f;
-#pragma unroll
-      for (int k = 0; k < kIn; ++k) {
-        if (Matrix::at(j, k) != 0.0f) sum += Matrix::at(j, k) * half[i][k];
-      }
-      result[i][j] = sum;
+      result[i][j] = winograd_row<Matrix, kIn>(j, [&](int k) { return half[i][k]; });
     }
   }
 }

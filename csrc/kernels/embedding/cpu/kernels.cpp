@@ -7,12 +7,8 @@ namespace profkit {
 PROFKIT_CPU_ENTRY(profkit_embedding_params, embedding_vectorized)
 ReferenceLaunch<profkit_embedding_params> embedding_reference;
 
-const std::vector<Kernel<profkit_embedding_params>>& embedding_kernels() {
-  static const auto rows = unique_rows<Kernel<profkit_embedding_params>>({
-      cpu_row<profkit_embedding_params, embedding_vectorized>("embedding/native/cpu/vectorized"),
-      reference_row<profkit_embedding_params, embedding_reference>("embedding/native/cpu/reference"),
-  });
-  return rows;
-}
+PROFKIT_CPU_ROWS(
+    embedding, cpu_row<profkit_embedding_params, embedding_vectorized>("embedding/native/cpu/vectorized"),
+    reference_row<profkit_embedding_params, embedding_reference>("embedding/native/cpu/reference"))
 
 }  // namespace profkit

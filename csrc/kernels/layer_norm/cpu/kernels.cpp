@@ -7,12 +7,8 @@ namespace profkit {
 PROFKIT_CPU_ENTRY(profkit_layer_norm_params, layer_norm_vectorized)
 ReferenceLaunch<profkit_layer_norm_params> layer_norm_reference;
 
-const std::vector<Kernel<profkit_layer_norm_params>>& layer_norm_kernels() {
-  static const auto rows = unique_rows<Kernel<profkit_layer_norm_params>>({
-      cpu_row<profkit_layer_norm_params, layer_norm_vectorized>("layer_norm/native/cpu/vectorized"),
-      reference_row<profkit_layer_norm_params, layer_norm_reference>("layer_norm/native/cpu/reference"),
-  });
-  return rows;
-}
+PROFKIT_CPU_ROWS(
+    layer_norm, cpu_row<profkit_layer_norm_params, layer_norm_vectorized>("layer_norm/native/cpu/vectorized"),
+    reference_row<profkit_layer_norm_params, layer_norm_reference>("layer_norm/native/cpu/reference"))
 
 }  // namespace profkit

@@ -17,12 +17,7 @@ std::string windowed_supports(const profkit_lrn_params& params) {
 }
 }  // namespace
 
-const std::vector<Kernel<profkit_lrn_params>>& lrn_kernels() {
-  static const auto rows = unique_rows<Kernel<profkit_lrn_params>>({
-      cpu_row<profkit_lrn_params, lrn_windowed, windowed_supports>("lrn/native/cpu/windowed"),
-      reference_row<profkit_lrn_params, lrn_reference>("lrn/native/cpu/reference"),
-  });
-  return rows;
-}
+PROFKIT_CPU_ROWS(lrn, cpu_row<profkit_lrn_params, lrn_windowed, windowed_supports>("lrn/native/cpu/windowed"),
+                 reference_row<profkit_lrn_params, lrn_reference>("lrn/native/cpu/reference"))
 
 }  // namespace profkit

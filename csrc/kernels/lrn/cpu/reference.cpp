@@ -51,17 +51,12 @@ void launch(const Params& p, const Buffers& buffers, int threads) {
   const T* dy = buffers.input_as<T>(1);
   T* output = buffers.output_as<T>();
   const ImageIndex index(p.layout, p.channels, p.height, p.width);
-  parallel_pairs(threads, p.batch, p.channels, [&](int64_t n, int64_t c) {
-    for (int64_t h = 0; h < p.height; ++h) {
-      for (int64_t w = 0; w < p.width; ++w) {
-        const int64_t at = index.at(n, c, h, w);
-        const double value =
-            p.direction == PROFKIT_FORWARD
-                ? static_cast<double>(x[at]) / std::pow(base_of(p, x, index, n, c, h, w), p.beta)
-                : gradient(p, x, dy, index, n, c, h, w);
-        output[at] = static_cast<T>(value);
-      }
-    }
+  parallel_pixels(threads, p, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
+    const int64_t at = index.at(n, c, h, w);
+    const double value = p.direction == PROFKIT_FORWARD
+                             ? static_cast<double>(x[at]) / std::pow(base_of(p, x, index, n, c, h, w), p.beta)
+                             : gradient(p, x, dy, index, n, c, h, w);
+    output[at] = static_cast<T>(value);
   });
 }
 

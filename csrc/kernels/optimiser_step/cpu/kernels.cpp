@@ -7,14 +7,10 @@ namespace profkit {
 PROFKIT_CPU_ENTRY(profkit_optimiser_step_params, optimiser_step_vectorized)
 ReferenceLaunch<profkit_optimiser_step_params> optimiser_step_reference;
 
-const std::vector<Kernel<profkit_optimiser_step_params>>& optimiser_step_kernels() {
-  static const auto rows = unique_rows<Kernel<profkit_optimiser_step_params>>({
-      cpu_row<profkit_optimiser_step_params, optimiser_step_vectorized>(
-          "optimiser_step/native/cpu/vectorized"),
-      reference_row<profkit_optimiser_step_params, optimiser_step_reference>(
-          "optimiser_step/native/cpu/reference"),
-  });
-  return rows;
-}
+PROFKIT_CPU_ROWS(
+    optimiser_step,
+    cpu_row<profkit_optimiser_step_params, optimiser_step_vectorized>("optimiser_step/native/cpu/vectorized"),
+    reference_row<profkit_optimiser_step_params, optimiser_step_reference>(
+        "optimiser_step/native/cpu/reference"))
 
 }  // namespace profkit

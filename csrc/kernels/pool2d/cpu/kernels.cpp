@@ -16,12 +16,9 @@ std::string separable_supports(const profkit_pool2d_params& params) {
 }
 }  // namespace
 
-const std::vector<Kernel<profkit_pool2d_params>>& pool2d_kernels() {
-  static const auto rows = unique_rows<Kernel<profkit_pool2d_params>>({
-      cpu_row<profkit_pool2d_params, pool2d_separable, separable_supports>("pool2d/native/cpu/separable"),
-      reference_row<profkit_pool2d_params, pool2d_reference>("pool2d/native/cpu/reference"),
-  });
-  return rows;
-}
+PROFKIT_CPU_ROWS(
+    pool2d,
+    cpu_row<profkit_pool2d_params, pool2d_separable, separable_supports>("pool2d/native/cpu/separable"),
+    reference_row<profkit_pool2d_params, pool2d_reference>("pool2d/native/cpu/reference"))
 
 }  // namespace profkit

@@ -7,12 +7,8 @@ namespace profkit {
 PROFKIT_CPU_ENTRY(profkit_softmax_params, softmax_vectorized)
 ReferenceLaunch<profkit_softmax_params> softmax_reference;
 
-const std::vector<Kernel<profkit_softmax_params>>& softmax_kernels() {
-  static const auto rows = unique_rows<Kernel<profkit_softmax_params>>({
-      cpu_row<profkit_softmax_params, softmax_vectorized>("softmax/native/cpu/vectorized"),
-      reference_row<profkit_softmax_params, softmax_reference>("softmax/native/cpu/reference"),
-  });
-  return rows;
-}
+PROFKIT_CPU_ROWS(softmax,
+                 cpu_row<profkit_softmax_params, softmax_vectorized>("softmax/native/cpu/vectorized"),
+                 reference_row<profkit_softmax_params, softmax_reference>("softmax/native/cpu/reference"))
 
 }  // namespace profkit

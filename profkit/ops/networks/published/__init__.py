@@ -23,10 +23,9 @@ def scaled(count: int, factor: float) -> int:
 
 
 @dataclass(frozen=True)
-class ForImageNet(Network):
+class ForImageNet(Network, data="ImageNet"):
     """What the networks for ImageNet have in common."""
 
-    data: ClassVar[str] = "ImageNet"
     training: ClassVar[Training] = Training(learning_rate=0.01, momentum=0.9)
 
     batch: int = axis(axes.COUNT, 16, "images per step")

@@ -15,14 +15,13 @@ CAFFE, ONE_GROUP, SLIM = "caffe", "one-group", "slim"
 
 
 @dataclass(frozen=True)
-class AlexNet(ForImageNet):
+class AlexNet(ForImageNet, name="alexnet"):
     """Five convolutions, three poolings, dense 4096, 4096 and 1000.
 
     caffe has two groups in conv2, conv4 and conv5, as published; one-group is the same without them; slim is
     TensorFlow's alexnet_v2: smaller images, 64 and 192 filters first, neither groups nor normalisation.
     """
 
-    name: ClassVar[str] = "alexnet"
     size_formula: ClassVar[str] = "images are 3 x 227 x 227 (slim: 224), the first dense layer has 9,216 (6,400) inputs"
     initialisation: ClassVar[Initialisation] = Initialisation(truncated_normal(0.01), bias=0.1, weight_decay=0.0005)
 

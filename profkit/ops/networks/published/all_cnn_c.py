@@ -15,12 +15,9 @@ from profkit.ops.networks.training import STEPS, Training
 
 
 @dataclass(frozen=True)
-class AllCnnC(Network):
+class AllCnnC(Network, name="all_cnn_c", data="CIFAR-10", preparation=("contrast", "zca")):
     """Nine convolutions, two of them with stride 2 in the place of poolings, global average pooling, dense 10."""
 
-    name: ClassVar[str] = "all_cnn_c"
-    data: ClassVar[str] = "CIFAR-10"
-    preparation: ClassVar[tuple[str, ...]] = ("contrast", "zca")
     size_formula: ClassVar[str] = "images are 3x32x32 -> 16x16 -> 8x8 -> 6x6 -> 1x1"
     training: ClassVar[Training] = Training(
         learning_rate=0.05, momentum=0.9, schedule=STEPS, schedule_at=(200, 250, 300)

@@ -15,12 +15,9 @@ from profkit.ops.optimiser_step import ADAM
 
 
 @dataclass(frozen=True)
-class BasicSvhn(Varied):
+class BasicSvhn(Varied, name="basic_svhn", data="SVHN", preparation=("scale",)):
     """conv 5x5x16, max pooling, conv 7x7x512, max pooling, dense 1024, 1024 and 10; batch normalisation, then ReLU."""
 
-    name: ClassVar[str] = "basic_svhn"
-    data: ClassVar[str] = "SVHN"
-    preparation: ClassVar[tuple[str, ...]] = ("scale",)
     size_formula: ClassVar[str] = "images are 3x32x32; padded convolutions keep the size, each pooling halves"
     training: ClassVar[Training] = Training(optimizer=ADAM, learning_rate=0.01, schedule=STEPS, schedule_at=(80, 120))
     image: ClassVar[Shape] = (3, 32, 32)

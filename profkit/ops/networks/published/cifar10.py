@@ -16,12 +16,9 @@ DECAY = 0.004
 
 
 @dataclass(frozen=True)
-class Cifar10(Network):
+class Cifar10(Network, name="cifar10", data="CIFAR-10", preparation=("fit", "contrast")):
     """conv1, pool1, norm1, conv2, norm2, pool2, local3, local4, softmax_linear on 32x32 (or cropped 24x24) images."""
 
-    name: ClassVar[str] = "cifar10"
-    data: ClassVar[str] = "CIFAR-10"
-    preparation: ClassVar[tuple[str, ...]] = ("fit", "contrast")
     size_formula: ClassVar[str] = "images are 3 x crop x crop; SAME padding: out = ceil(in / stride)"
 
     batch: int = axis(axes.COUNT, 128, "images per step")

@@ -14,16 +14,13 @@ from profkit.ops.networks.training import STEPS, Training
 
 
 @dataclass(frozen=True)
-class CnnRelu(Varied):
+class CnnRelu(Varied, name="cnn_relu", data="CIFAR-10", preparation=("fit", "mean_pixel")):
     """Three times convolution 5x5, dropout, pooling (max, average, average), dropout; dense 2048, 2048 and 10.
 
     The study's counts of parameters need pools of stride 2 in its sweep of depth, of stride 3 in those of filters and
     of filter size, the latter on doubled images; the padding stays 2 whatever the filter.
     """
 
-    name: ClassVar[str] = "cnn_relu"
-    data: ClassVar[str] = "CIFAR-10"
-    preparation: ClassVar[tuple[str, ...]] = ("fit", "mean_pixel")
     size_formula: ClassVar[str] = "images are 3x32x32, doubled 3x64x64; convolutions pad by 2, poolings do not pad"
     training: ClassVar[Training] = Training(
         learning_rate=0.01, momentum=0.9, momentum_drop=0.4, schedule=STEPS, schedule_at=(100, 134, 142)

@@ -14,12 +14,9 @@ from profkit.ops.networks.training import Training
 
 
 @dataclass(frozen=True)
-class CnnSoftmax(Varied):
+class CnnSoftmax(Varied, name="cnn_softmax", data="MNIST", preparation=("contrast",)):
     """Convolution 5x5x32, max pooling 2x2, convolution 5x5x64, max pooling 2x2, dense 500, dropout, dense 10."""
 
-    name: ClassVar[str] = "cnn_softmax"
-    data: ClassVar[str] = "MNIST"
-    preparation: ClassVar[tuple[str, ...]] = ("contrast",)
     size_formula: ClassVar[str] = "images are 1x28x28; padded convolutions keep the size, each pooling halves"
     training: ClassVar[Training] = Training(learning_rate=0.01, momentum=0.9)
     image: ClassVar[Shape] = (1, 28, 28)

@@ -14,12 +14,9 @@ from profkit.ops.networks.training import EXPONENTIAL, Training
 
 
 @dataclass(frozen=True)
-class DnnW20(Network):
+class DnnW20(Network, name="dnn_w20", data="MNIST", preparation=("width_20", "scale")):
     """conv 4x4x20, max pooling 2x2, conv 5x5x40, max pooling 3x3, dense 150 and 10, with scaled tanh."""
 
-    name: ClassVar[str] = "dnn_w20"
-    data: ClassVar[str] = "MNIST"
-    preparation: ClassVar[tuple[str, ...]] = ("width_20", "scale")
     size_formula: ClassVar[str] = "images are 1 x 28 x 20 -> 25x17 -> 12x8 -> 8x4 -> 2x1"
     training: ClassVar[Training] = Training(
         learning_rate=0.001, schedule=EXPONENTIAL, schedule_factor=0.993, least_rate=0.00003

@@ -28,10 +28,9 @@ POOLED = ("3b", "4e")
 
 
 @dataclass(frozen=True)
-class GoogLeNet(OfAnySize):
+class GoogLeNet(OfAnySize, name="googlenet"):
     """conv 7x7, conv 1x1, conv 3x3, nine inception modules, global average pooling, dropout, dense 1000."""
 
-    name: ClassVar[str] = "googlenet"
     size_formula: ClassVar[str] = "images are 3 x side x side; each of the five steps of 2 halves, and rounds up"
     initialisation: ClassVar[Initialisation] = Initialisation(glorot(), bias=0.2, weight_decay=0.0002)
 

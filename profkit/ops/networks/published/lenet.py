@@ -13,12 +13,9 @@ from profkit.ops.networks.network import Network
 
 
 @dataclass(frozen=True)
-class LeNet(Network):
+class LeNet(Network, name="lenet", data="CIFAR-10", preparation=("fit", "contrast")):
     """C x (convolution 5x5 without padding, 3 P maps, ReLU, max pooling 2x2), then dense 120, 84 and 10."""
 
-    name: ClassVar[str] = "lenet"
-    data: ClassVar[str] = "CIFAR-10"
-    preparation: ClassVar[tuple[str, ...]] = ("fit", "contrast")
     size_formula: ClassVar[str] = "images are 3x32x32; each convolution takes 4 off, each pooling halves"
     image: ClassVar[Shape] = (3, 32, 32)
     initialisation: ClassVar[Initialisation] = Initialisation(he_by_input())

@@ -22,10 +22,9 @@ HE_BY_INPUT, GLOROT = "he-by-input", "glorot"
 
 
 @dataclass(frozen=True)
-class Mlp(Network):
+class Mlp(Network, name="mlp"):
     """L dense layers of N neurons with ReLU, or a pyramid of layers of given widths; 8 features and 7 classes."""
 
-    name: ClassVar[str] = "mlp"
     size_formula: ClassVar[str] = "inputs -> neurons (hidden times), or the widths of hidden -> outputs"
 
     batch: int = axis(axes.COUNT, 128, "rows per step")

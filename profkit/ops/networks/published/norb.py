@@ -14,15 +14,13 @@ from profkit.ops.networks.training import STEPS, Training
 
 
 @dataclass(frozen=True)
-class ApRelu(Varied):
+class ApRelu(Varied, name="ap_relu", data="NORB"):
     """Three times convolution 5x5x64 and average pooling 3x3 (the first two with normalisation), dense 500 and 6.
 
     The normalisation's numbers are not stated; they are AlexNet's. The study's sweep of filter size has no padding and
     pools of 2x2; its counts need images of 66x66, not the 96x96 that it names.
     """
 
-    name: ClassVar[str] = "ap_relu"
-    data: ClassVar[str] = "NORB"
     is_max: ClassVar[bool] = False
     size_formula: ClassVar[str] = "images are 2 x side x side; padded convolutions keep the size, each pooling divides"
     training: ClassVar[Training] = Training(learning_rate=0.001, momentum=0.9, schedule=STEPS, schedule_at=(100, 200))
@@ -47,8 +45,7 @@ class ApRelu(Varied):
 
 
 @dataclass(frozen=True)
-class MpRelu(ApRelu):
+class MpRelu(ApRelu, name="mp_relu"):
     """Three times convolution 5x5x64 and max pooling 3x3 (the first two with normalisation), dense 500 and 6."""
 
-    name: ClassVar[str] = "mp_relu"
     is_max: ClassVar[bool] = True

@@ -12,10 +12,9 @@ from profkit.ops.networks.training import Training
 
 
 @dataclass(frozen=True)
-class OverFeat(ForImageNet):
+class OverFeat(ForImageNet, name="overfeat"):
     """Five convolutions, three poolings 2x2, dense 3072, 4096 and 1000."""
 
-    name: ClassVar[str] = "overfeat"
     size_formula: ClassVar[str] = "images are 3 x 231 x 231 -> 56 -> 28 -> 24 -> 12 -> 6; 36,864 inputs of fc6"
     training: ClassVar[Training] = Training(learning_rate=0.05, momentum=0.6)
     image: ClassVar[Shape] = (3, 231, 231)

@@ -16,11 +16,9 @@ from profkit.ops.optimiser_step import ADAM, RMSPROP
 
 
 @dataclass(frozen=True)
-class ImdbLstm(Network):
+class ImdbLstm(Network, name="imdb_lstm", data="IMDB"):
     """Words as indices, embedding of 32, LSTM layers of 100 cells (tanh, hard sigmoid gates), one logit."""
 
-    name: ClassVar[str] = "imdb_lstm"
-    data: ClassVar[str] = "IMDB"
     loss: ClassVar[str] = BINARY_CROSS_ENTROPY
     size_formula: ClassVar[str] = "length indices -> 32 each -> cells (depth times) -> 1"
     training: ClassVar[Training] = Training(optimizer=ADAM, learning_rate=0.001)
@@ -43,14 +41,12 @@ class ImdbLstm(Network):
 
 
 @dataclass(frozen=True)
-class HmdirLstm(Network):
+class HmdirLstm(Network, name="hmdir_lstm", data="HMDIR-II"):
     """24 features per step, LSTM layers of 35 cells (sigmoid, hard sigmoid gates), one value.
 
     The study names neither the length of its sequences nor the loss: 20 measurements and the squared error are ours.
     """
 
-    name: ClassVar[str] = "hmdir_lstm"
-    data: ClassVar[str] = "HMDIR-II"
     loss: ClassVar[str] = SQUARED_ERROR
     size_formula: ClassVar[str] = "24 features of each step -> cells (depth times) -> 1"
     training: ClassVar[Training] = Training(optimizer=RMSPROP, learning_rate=0.001)

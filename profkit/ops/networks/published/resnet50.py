@@ -15,13 +15,12 @@ STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))
 
 
 @dataclass(frozen=True)
-class ResNet50(OfAnySize):
+class ResNet50(OfAnySize, name="resnet50"):
     """conv 7x7, max pooling, sixteen bottleneck blocks of 1x1, 3x3 and 1x1 convolutions, average pooling, dense 1000.
 
     A stage's first block halves in its first 1x1 convolution, as the paper has it; torch's model halves in the 3x3.
     """
 
-    name: ClassVar[str] = "resnet50"
     size_formula: ClassVar[str] = "images are 3 x side x side; conv1, pool1 and the last three stages halve"
     training: ClassVar[Training] = Training(learning_rate=0.1, momentum=0.9)
     initialisation: ClassVar[Initialisation] = Initialisation(he(), weight_decay=0.0001)

@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Solar(Network):
+class Solar(Network, name="solar", data="solar irradiance"):
     """conv1 3x3x32, conv2 3x3x64, max pooling 2x2, dropout, dense 128, dropout, dense 1 with ReLU."""
 
-    name: ClassVar[str] = "solar"
-    data: ClassVar[str] = "solar irradiance"
     loss: ClassVar[str] = SQUARED_ERROR
     size_formula: ClassVar[str] = "maps are 1x50x50 -> 48x48 -> 46x46 -> 23x23 -> 33,856 -> 128 -> 1"
     image: ClassVar[Shape] = (1, 50, 50)
@@ -46,11 +44,9 @@ class Solar(Network):
 
 
 @dataclass(frozen=True)
-class SolarMlp(Network):
+class SolarMlp(Network, name="solar_mlp", data="solar irradiance"):
     """50 features, dense layers of decreasing width with ReLU, one value; the study has 30 of them."""
 
-    name: ClassVar[str] = "solar_mlp"
-    data: ClassVar[str] = "solar irradiance"
     loss: ClassVar[str] = SQUARED_ERROR
     size_formula: ClassVar[str] = "50 -> widths -> 1; the study's are w, w/2 and 13 w/50 for w from 50 to 25,600"
     initialisation: ClassVar[Initialisation] = Initialisation(he_by_input())

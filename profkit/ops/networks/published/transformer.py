@@ -16,11 +16,9 @@ from profkit.ops.optimiser_step import ADAM
 
 
 @dataclass(frozen=True)
-class Transformer(Network):
+class Transformer(Network, name="transformer", data="IMDB"):
     """Embedding with positions, blocks of attention and of two dense layers with GELU (4 x width), mean, dense 2."""
 
-    name: ClassVar[str] = "transformer"
-    data: ClassVar[str] = "IMDB"
     size_formula: ClassVar[str] = "length indices -> width each -> (depth times) -> classes; heads divides width"
     training: ClassVar[Training] = Training(optimizer=ADAM, learning_rate=0.001)
     initialisation: ClassVar[Initialisation] = Initialisation(glorot())

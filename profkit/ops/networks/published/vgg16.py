@@ -14,10 +14,9 @@ STAGES = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
 
 
 @dataclass(frozen=True)
-class Vgg16(OfAnySize):
+class Vgg16(OfAnySize, name="vgg16"):
     """Thirteen convolutions 3x3 in five stages with a max pooling each, dense 4096, 4096 and 1000."""
 
-    name: ClassVar[str] = "vgg16"
     size_formula: ClassVar[str] = "images are 3 x side x side; each stage halves"
     initialisation: ClassVar[Initialisation] = Initialisation(he(), weight_decay=0.0005)
 

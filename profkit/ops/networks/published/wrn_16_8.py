@@ -15,12 +15,9 @@ from profkit.ops.networks.training import STEPS, Training
 
 
 @dataclass(frozen=True)
-class Wrn(Network):
+class Wrn(Network, name="wrn_16_8", data="SVHN", preparation=("scale",)):
     """conv 3x3x16, three stages of residual blocks (normalisation and ReLU before each convolution), dense 10."""
 
-    name: ClassVar[str] = "wrn_16_8"
-    data: ClassVar[str] = "SVHN"
-    preparation: ClassVar[tuple[str, ...]] = ("scale",)
     size_formula: ClassVar[str] = "depth is 6 n + 4: each stage has n blocks; its filters are 16, 32 and 64 x width"
     training: ClassVar[Training] = Training(
         learning_rate=0.01, momentum=0.9, nesterov=True, schedule=STEPS, schedule_at=(80, 120)
