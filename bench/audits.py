@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ import numpy as np
 from measured_page import origin, page_head
 
 import profkit
+from profkit.capture.atomic_write import atomic_write
 from profkit.frameworks.adapter import Implementation
 from profkit.measurement.arrays import array_folder, result_path
 from profkit.measurement.cell import WARM_UP_CALLS, WARM_UP_NS
@@ -34,6 +36,7 @@ from profkit.measurement.checks.auditor import CALLS_OF_PAIR, FEW_VALUES, LONGES
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.sampling import Contender
 from profkit.measurement.selection import all_implementations, availability_of
+from profkit.measurement.statistics.estimates import middle_mean
 from profkit.measurement.workers import protocol
 from profkit.measurement.workers.pool import WorkerPool
 from profkit.measurement.workers.process import WorkerFailure
@@ -42,10 +45,10 @@ from profkit.ops.dtypes import for_file
 from profkit.ops.spec import Spec
 
 SPECS: Mapping[str, Spec] = {
-    "conv": profkit.Conv2d(batch=16, stride=2),
+    "conv": profkit.Conv2d(batch=8, stride=2),
     "conv, small": profkit.Conv2d(batch=1, in_channels=8, height=8, width=8, out_channels=8, kernel_size=3, padding=1),
-    "conv, gradient of x": profkit.Conv2d(batch=8, direction="input-gradient"),
-    "conv, gradient of w": profkit.Conv2d(batch=8, direction="weight-gradient"),
+    "conv, gradient of x": profkit.Conv2d(batch=4, direction="input-gradient"),
+    "conv, gradient of w": profkit.Conv2d(batch=4, direction="weight-gradient"),
     "matmul": profkit.MatMul(256, 256, 256),
     "matmul, small": profkit.MatMul(8, 16, 32),
     "pool": profkit.Pool2d(batch=16),
@@ -60,10 +63,12 @@ PROCESSES, AUDITS = 2, 25
 TIMEOUT_S = 120.0
 
 
-ABOUT = """Every built-in CPU implementation was audited as a candidate is. Three ratios are judged by their lower ends:
+ABOUT = """Every built-in CPU implementation was audited as a candidate is. Four ratios are judged by their lower ends:
 
 - *changing / same*: samples in which some values of the inputs change from call to call, beside samples on the same
   ones; accused above {fresh} times what the baseline's audit shows, by both clocks (the one that says less is shown);
+- *changing / shown*: the same samples, by the clock that says less, beside the usual time of their partners; above
+  the same;
 - *new / same*: single calls on new contents beside calls on the same ones; above {fresh} times, by either clock (the
   one that says more is shown); where activations have fewer than {few} values, each changes by less than 2 % instead;
 - *alone / in a row*: single calls on the same contents beside calls in a row; above {alone} times, by both clocks.
@@ -75,7 +80,7 @@ ABOUT = """Every built-in CPU implementation was audited as a candidate is. Thre
 def main() -> int:
     """Measure what is missing, or print the page; exit 1 when an honest kernel is accused."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, required=True, help="folder; one file per shape and round of processes")
+    parser.add_argument("--results", type=Path, required=True, help="folder; a file per shape and round, row by row")
     parser.add_argument("--processes", type=int, default=PROCESSES, help="of each implementation [%(default)s]")
     parser.add_argument("--audits", type=int, default=AUDITS, help="in each process [%(default)s]")
     parser.add_argument("--only", action="append", default=[], help="names of shapes")
@@ -92,17 +97,22 @@ def main() -> int:
             path = arguments.results / f"{name.replace(' ', '_').replace(',', '')}.{run}.json"
             if path.exists():
                 continue
-            found = audit_all(SPECS[name], arguments)
-            load = os.getloadavg()[0]
             partial = path.with_suffix(".part")
-            partial.write_text(json.dumps({"shape": name, "load": load, "rows": found}))
+            found: dict[str, Any] = json.loads(partial.read_text())["rows"] if partial.exists() else {}
+            for key, row in audit_all(SPECS[name], arguments, found):
+                found[key] = row
+                load = os.getloadavg()[0]
+                with atomic_write(partial) as stream:
+                    stream.write(json.dumps({"shape": name, "load": load, "rows": found}).encode())
+                print(f"processes {run + 1}, {name}: {key}, load {load:.1f}", file=sys.stderr, flush=True)
             partial.rename(path)
-            print(f"processes {run + 1}, {name}: {len(found)} rows, load {load:.1f}", file=sys.stderr, flush=True)
     return render(arguments.results)
 
 
-def audit_all(spec: Spec, arguments: argparse.Namespace) -> dict[str, Any]:
-    """The audits of every implementation that runs here."""
+def audit_all(
+    spec: Spec, arguments: argparse.Namespace, known: Mapping[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The audits of every implementation that runs here and is not known, one after the other."""
     options = MeasureOptions(threads=(arguments.threads,), timeout_s=TIMEOUT_S)
     rows = [
         item
@@ -112,15 +122,14 @@ def audit_all(spec: Spec, arguments: argparse.Namespace) -> dict[str, Any]:
     baseline = next(
         (item for name in BASELINES for item in rows if item.framework == name and not item.variant), rows[0]
     )
-    found = {}
     inputs = spec.make_inputs()
     with array_folder(spec) as folder:
         for name, array in inputs.items():
             np.save(protocol.input_path(folder, name), for_file(array))
         for item in rows:
-            if arguments.implementations in item.key or item == baseline:
-                found[item.key] = audited(spec, item, options, arguments.audits, folder)
-    return {key: {**row, "baseline": baseline.key} for key, row in found.items()}
+            if item.key not in known and (arguments.implementations in item.key or item == baseline):
+                row = audited(spec, item, options, arguments.audits, folder)
+                yield item.key, {**row, "baseline": baseline.key}
 
 
 def audited(spec: Spec, item: Implementation, options: MeasureOptions, audits: int, folder: str) -> dict[str, Any]:
@@ -137,12 +146,12 @@ def audited(spec: Spec, item: Implementation, options: MeasureOptions, audits: i
             "result_path": result_path(folder, item.key),
         }
         ask_one(worker, TIMEOUT_S, request)
+        warm = ask_one(worker, TIMEOUT_S, {"do": "warm_up", "least_calls": WARM_UP_CALLS, "least_ns": WARM_UP_NS})
+        call_ns = float(np.median(warm["samples_ns"]))
+        if CALLS_OF_PAIR * 1e-9 * call_ns > LONGEST_PAIR_S:
+            return {"trouble": "too slow"}
         logs = []
         for _ in range(audits):
-            warm = ask_one(worker, TIMEOUT_S, {"do": "warm_up", "least_calls": WARM_UP_CALLS, "least_ns": WARM_UP_NS})
-            call_ns = float(np.median(warm["samples_ns"]))
-            if CALLS_OF_PAIR * 1e-9 * call_ns > LONGEST_PAIR_S:
-                return {"trouble": "too slow"}
             auditor = Auditor(spec, dict, lambda: np.zeros(0), 1.0)
             auditor.folder = folder
             auditor.logs[item.key] = AuditLog()
@@ -174,8 +183,11 @@ def judged(data: Mapping[str, Any]) -> Iterator[tuple[str, AuditFinding | None]]
 
 
 def log_of(log: Mapping[str, Any]) -> AuditLog:
-    """As it was kept."""
-    return AuditLog(*([CallTimes(**times) for times in log[name]] for name in ("fresh", "steady", "poked")))
+    """As it was kept. No samples count here: the partners of those on changing contents take their place."""
+    found = AuditLog(*([CallTimes(**times) for times in log[name]] for name in ("fresh", "steady", "poked")))
+    if found.poked:
+        found.sample_ns = math.exp(float(middle_mean(np.log([times.lead_wall for times in found.poked]))))
+    return found
 
 
 def render(folder: Path) -> int:
@@ -194,14 +206,16 @@ def render(folder: Path) -> int:
     print(ABOUT.format(fresh=f"{FRESH_FACTOR:g}", alone=f"{ALONE_FACTOR:g}", few=f"{FEW_VALUES:,}"))
     print(f"Load of the machine (1 minute): median {np.median(loads):.1f}, at most {max(loads):.1f}.\n")
     print(f"**{accused} of {audits} audits accuse an honest kernel (goal: none).**\n")
-    print("| shape | implementation | audits | changing / same | nearest | new / same | nearest | alone / in a row |")
-    print("|---|---|--:|--:|--:|--:|--:|--:|")
+    names = {"poked": "changing / same", "shown": "changing / shown", "fresh": "new / same"}
+    heads = " | ".join(f"{head} | nearest" for head in names.values())
+    print(f"| shape | implementation | audits | {heads} | alone / in a row |")
+    print(f"|---|---|--:|{'--:|--:|' * len(names)}--:|")
     for (shape, key), group in sorted(found.items()):
         known = [each for each in group if each is not None]
         if not known:
-            print(f"| {shape} | {key} | 0 | | | | | |")
+            print(f"| {shape} | {key} | 0 |{' |' * (2 * len(names) + 1)}")
             continue
-        numbers = [text for name in ("poked", "fresh") for text in (median_of(known, name), nearest(known, name))]
+        numbers = [text for name in names for text in (median_of(known, name), nearest(known, name))]
         print(f"| {shape} | {key} | {len(known)} | {' | '.join(numbers)} | {median_of(known, 'alone')} |")
     return int(accused > 0)
 

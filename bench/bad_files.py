@@ -5,9 +5,11 @@ Run: python bench/bad_files.py > docs/measured/bad_files.md
 
 from __future__ import annotations
 
+import _codecs
 import gzip
 import json
 import os
+import pickle
 import shutil
 import sqlite3
 import struct
@@ -20,7 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from measured_page import page_head
+
+from profkit.data import cifar, mnist
 
 MOST_S, MOST_MB = 2.0, 500.0
 MIB = 1 << 20
@@ -38,7 +43,8 @@ class BadFile:
 
 def files() -> list[BadFile]:
     """All of them."""
-    return [*runs(), *traces(), *results(), *databases(), *programs(), *studies(), *data_sets(), *weights()]
+    kinds = (runs, traces, results, databases, programs, studies, data_sets, weights, candidates)
+    return [bad for kind in kinds for bad in kind()]
 
 
 def runs() -> list[BadFile]:
@@ -163,13 +169,17 @@ def results() -> list[BadFile]:
             ".json",
         ),
         BadFile("result: a round of 2^40", lambda: _text(f"{head}{late}]}}"), "rounds or threads below 0", ".json"),
+        BadFile(
+            "result: a reason of 12 MB", lambda: _text(f"{head}{_cell_of(1, 'x' * 12 * MIB)}]}}"), "reason has", ".json"
+        ),
         BadFile("result: a newer one", lambda: _text('{"schema": "profkit.result/9"}'), "newer profkit", ".json"),
     ]
 
 
-def _cell_of(rows: int) -> str:
+def _cell_of(rows: int, reason: str = "") -> str:
     listed = [
-        {"key": f"conv2d/numpy/cpu/{number}", "status": "ok", "median_ns": 1.0 + number} for number in range(rows)
+        {"key": f"conv2d/numpy/cpu/{number}", "status": "ok", "median_ns": 1.0 + number, "reason": reason}
+        for number in range(rows)
     ]
     about: dict[str, object] = {"threads": 1, "baseline": None, "peaks": {}, "bound": "", "cache": "hot"}
     return json.dumps({"spec": {"op": "conv2d"}, **about, "rows": listed})
@@ -252,7 +262,63 @@ def data_sets() -> list[BadFile]:
             ".npz",
         ),
         BadFile("images: 60,000 entries", lambda: _many_entries, "it lists 60,000 entries", ".npz"),
+        BadFile("images: a pickle that repeats a byte", lambda: _cifar(_repeated()), "1,536,000,000 numbers", ".cifar"),
+        BadFile("images: a pickle of encodings", lambda: _cifar(_encoded()), "it has text in 'hex'", ".cifar"),
+        BadFile("images: lists in lists, pickled", lambda: _cifar(b"(" * 2 * MIB), "is damaged", ".cifar"),
+        BadFile("images: 3 GB in 3 MB, idx", lambda: _mnist(packed(b"\0", 3 << 30)), "unpacks to more than", ".mnist"),
     ]
+
+
+def candidates() -> list[BadFile]:
+    """Sources in Python: what is in them is looked for without running them."""
+    return [
+        BadFile("candidate: 2 MB", lambda: _text("x = 1\n" * MIB), "is not a source file", ".py"),
+        BadFile("candidate: 170,000 statements", lambda: _text("x = 1\n" * 170_000), "no function", ".py"),
+    ]
+
+
+class _Made:
+    """What a pickle calls when it is read."""
+
+    def __init__(self, function: Any, *arguments: object) -> None:
+        self.called = function, arguments
+
+    def __reduce__(self) -> tuple[Any, tuple[object, ...]]:
+        return self.called
+
+
+def _repeated() -> bytes:
+    pixels = _Made(np.ndarray, (500_000, 3072), "u1", b"0", 0, (0, 0))
+    return pickle.dumps({b"data": pixels, b"labels": [1] * 500_000})
+
+
+def _encoded() -> bytes:
+    text: object = "a"
+    for _ in range(40):
+        text = _Made(_codecs.encode, text, "hex")
+    return pickle.dumps({b"data": text, b"labels": [1]})
+
+
+def _cifar(content: bytes) -> Callable[[Path], None]:
+    """A folder of six equal files."""
+
+    def make(path: Path) -> None:
+        path.mkdir()
+        for name in cifar.NAMES:
+            _write(path / name, content)
+
+    return make
+
+
+def _mnist(stream: bytes) -> Callable[[Path], None]:
+    """A folder of four equal files, of this raw deflate stream."""
+
+    def make(path: Path) -> None:
+        path.mkdir()
+        for name in mnist.NAMES[::2]:
+            _gzip(b"", stream)(path / name)
+
+    return make
 
 
 def weights() -> list[BadFile]:
@@ -430,10 +496,13 @@ open("found.json", "w").write(json.dumps(found))
 
 
 READERS = {
-    ".toml": ["study", "--show"],
+    ".toml": ["study", "--dry-run"],
     ".csv": ["network", "mlp", "--data"],
     ".csv.gz": ["network", "mlp", "--data"],
     ".npz": ["network", "lenet", "--data"],
+    ".cifar": ["network", "cifar10", "--data"],
+    ".mnist": ["network", "dnn_w20", "--data"],
+    ".py": ["matmul", "--candidate"],
     ".safetensors": ["network", "mlp", "--weights"],
 }
 """What reads a file, by its ending; others are shown by `report`."""

@@ -76,7 +76,7 @@ class KeptRuns:
         part.unlink(missing_ok=True)  # of a run that was killed
         command = [sys.executable, "-m", f"profkit.{op}", *words, "--json", str(part)]
         done = subprocess.run(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False, preexec_fn=_end_with_parent
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False, preexec_fn=end_with_parent
         )
         if not part.exists() or read_result(part).interrupted:
             raise SystemExit(f"{name}: no result, exit code {done.returncode}\n{done.stderr.decode()[-2000:]}")
@@ -111,7 +111,7 @@ class KeptRuns:
         return page_head(title, command, measured)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

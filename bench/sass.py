@@ -124,8 +124,8 @@ def kernels_in(path: Path) -> list[SassKernel]:
     for kernel in kernels:
         # Of a cubin, which is for one architecture, the resources come without it.
         found = resources.get((kernel.architecture, kernel.mangled)) or resources["", kernel.mangled]
-        sizes = dict(zip(("registers", "stack_bytes", "shared_bytes"), found))
-        result.append(replace(kernel, name=names[kernel.mangled], **sizes))
+        name, (registers, stack, shared) = names[kernel.mangled], found
+        result.append(replace(kernel, name=name, registers=registers, stack_bytes=stack, shared_bytes=shared))
     return result
 
 

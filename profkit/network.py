@@ -39,8 +39,8 @@ from profkit.frameworks.networks import BUILDERS, load_builder
 from profkit.measurement.baseline import measure_baseline
 from profkit.measurement.cores import cores_for, default_threads
 from profkit.measurement.environment import free_memory_bytes
-from profkit.measurement.network_run import InterruptedRuns, NetworkRequest, run_networks
-from profkit.measurement.options import PATH, RUN, WHOLE, option
+from profkit.measurement.network_run import UNSUPPORTED, InterruptedRuns, NetworkRequest, refusal, run_networks
+from profkit.measurement.options import PATH, RUN, SECONDS, WHOLE, option
 from profkit.measurement.progress import Progress, Watcher
 from profkit.ops.networks import NETWORKS, Training, find_network, fold_batch_norm
 from profkit.ops.networks.memory import network_memory
@@ -93,6 +93,9 @@ class NetworkOptions(UsageTableOptions):
         False, RUN, "inference with every batch_norm that follows a convolution directly as a part of it"
     )
     baseline: bool = option(True, RUN, "do not measure profkit's own kernels")
+    baseline_limit_s: float = option(
+        60.0, RUN, "longest time to measure profkit's own kernels; the next run goes on", form=SECONDS
+    )
     output: str | None = option(None, RUN, "save the whole run, for profkit report and other commands")
     lists: bool = option(False, RUN, "list networks, frameworks and their modes, and exit", flag="list")
     quiet: bool = option(False, RUN, "no progress, only the tables")
@@ -176,6 +179,9 @@ def _requests(kind: type[Network], arguments: argparse.Namespace, chosen: Networ
         "data": None if chosen.data is None else load_data(chosen.data, network),
     }
     requests = [NetworkRequest(network, framework, mode, threads, **options) for framework, mode in frameworks]
+    refused = {request.framework: found for request in requests if (found := refusal(request))}
+    if len(refused) == len(requests) and all(status == UNSUPPORTED for status, _ in refused.values()):
+        raise UsageError("; ".join(f"{name}: {reason}" for name, (_, reason) in refused.items()))
     return _with_weights_saved(requests, chosen.save_weights)
 
 
@@ -227,7 +233,7 @@ def _run_all(requests: Sequence[NetworkRequest], options: NetworkOptions) -> tup
         with show_progress(is_quiet=options.quiet) as watcher:
             runs = run_networks(requests, lambda number: _teller(watcher, number, len(requests)))
             if options.baseline and any(run.status == "ok" for run in runs):
-                _add_baseline(runs, requests[0], _teller(watcher, len(requests) - 1, len(requests)))
+                _add_baseline(runs, requests[0], options, _teller(watcher, len(requests) - 1, len(requests)))
     except InterruptedRuns as interrupt:
         return interrupt.runs, True
     except KeyboardInterrupt:
@@ -235,10 +241,19 @@ def _run_all(requests: Sequence[NetworkRequest], options: NetworkOptions) -> tup
     return runs, False
 
 
-def _add_baseline(runs: Sequence[Run], request: NetworkRequest, tell: Callable[[str], None]) -> None:
+def _add_baseline(
+    runs: Sequence[Run], request: NetworkRequest, options: NetworkOptions, tell: Callable[[str], None]
+) -> None:
     """What every layer would cost at best on this machine, beside each framework's run."""
     tell("baseline: profkit's own kernels")
-    rows = measure_baseline(request.network, request.threads, request.is_training, tell=tell, training=request.training)
+    rows = measure_baseline(
+        request.network,
+        request.threads,
+        request.is_training,
+        tell=tell,
+        training=request.training,
+        limit_s=options.baseline_limit_s,
+    )
     for run in runs:
         run.baseline = rows if run.status == "ok" else []
 

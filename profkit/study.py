@@ -13,11 +13,12 @@ from profkit.capture.output_files import check_targets, write_atomically
 from profkit.cli import guarded
 from profkit.commands.arguments import Parser, made_options
 from profkit.errors import INTERRUPTED, UsageError
-from profkit.measurement.cores import cores_for, default_threads
+from profkit.measurement.cores import cores_for, default_threads, usable_cpus
 from profkit.measurement.environment import fingerprint
 from profkit.measurement.options import BYTES, FOLDER, PATH, RUN, SECONDS, WHOLE, WORDS, option
+from profkit.rendering.quantities import plural
 from profkit.rendering.studies.files import render_summary, write_study
-from profkit.rendering.studies.progress import CellLines, left_text
+from profkit.rendering.studies.progress import CellLines, axis_lines, left_text
 from profkit.rendering.studies.report import build_summary
 from profkit.rendering.terminal import say
 from profkit.studies.conditions import StudyConditions
@@ -30,7 +31,7 @@ from profkit.studies.running import RunReport, cells_to_run, run_cells, time_tab
 LOOK, CELLS, RESULTS = "list only", "what is run", "where the results go"
 _EXAMPLES = """examples:
   profkit study --list                                      what comes with profkit
-  profkit study cifar10-operators --show                    its cells, and how long they will take
+  profkit study cifar10-operators --dry-run                 its axes, its cells, and how long they will take
   profkit study cifar10-operators --quick                   a short form, in minutes
   profkit study cifar10-operators --data cifar-10-batches-bin
   profkit study cifar10-operators --only torch,native --only 'stride*'
@@ -44,7 +45,7 @@ exit codes: 0 measured, 1 nothing could be measured or a file could not be writt
 @dataclass(frozen=True)
 class StudyOptions:
     lists: bool = option(False, LOOK, "list the studies that come with profkit and exit", flag="list")
-    show: bool = option(False, LOOK, "list the cells and the expected time and exit")
+    dry_run: bool = option(False, LOOK, "list the axes, the cells and the expected time and exit")
     report: bool = option(False, LOOK, "write the report again from finished cells and exit")
     quick: bool = option(False, CELLS, "the study's short form")
     only: Sequence[str] = option((), CELLS, "only these frameworks or variants (* is any)", form=WORDS)
@@ -100,6 +101,8 @@ class _Session:
             study = with_learning_steps(study, options.learn_steps)
         threads = options.threads if options.threads is not None else study.threads or default_threads()
         cores_for(threads)
+        if options.threads is not None and any(variant.setting.threads for variant in study.variants):
+            raise UsageError(f"--threads {options.threads}: the study itself says on how many threads each cell runs")
         self._conditions = StudyConditions(
             study=study,
             threads=threads,
@@ -108,19 +111,20 @@ class _Session:
             timeout_s=options.timeout_s,
             memory_limit_bytes=options.memory_limit_bytes,
         )
-        self._cells = plan_cells(study)
+        self._cells = plan_cells(study, len(usable_cpus()))
         self._chosen = select_cells(self._cells, options.only)
         suffix = "-quick" if study.is_quick else ""
         self._output = Path(options.output or f"study-{study.name}{suffix}")
 
     def run(self) -> int:
         """Look, or run what is missing and write the report."""
-        if self._options.show:
-            return self._show()
+        if self._options.dry_run:
+            return self._dry_run()
         check_targets([self._options.json], sources=[self._name])
         study = self._conditions.study
         if not self._options.report:
-            self._conditions.data_for(study.variants[0].network)  # a damaged file shows now, not in every cell
+            for sweep in study.sweeps:  # a damaged file shows now, not in every cell
+                self._conditions.data_for(sweep.variants[0].network)
         with open_folder(self._output, study.name, self._conditions.identity()) as folder:
             report = None if self._options.report else self._run_cells(folder)
             measured = self._write(folder)
@@ -133,8 +137,12 @@ class _Session:
 
     def _run_cells(self, folder: ResultsFolder) -> RunReport:
         study = self._conditions.study
-        if cells_to_run(self._chosen, folder, self._options.retry):
+        due = cells_to_run(self._chosen, folder, self._options.retry)
+        if due:
             folder.add_environment(fingerprint())
+        if not self._options.quiet:
+            seconds = {cell.id: left for cell, _, left in time_table(self._chosen, self._conditions, folder)}
+            say(f"{plural(len(due), 'cell')} to run, {left_text(sum(seconds[cell.id] for cell in due))}", sys.stderr)
         watch = CellLines(sys.stderr)
         try:
             return run_cells(
@@ -151,24 +159,32 @@ class _Session:
     def _write(self, folder: ResultsFolder) -> bool:
         """The report and its files; whether anything was measured."""
         results = read_results(self._cells, folder)
-        summary = results.summary(self._conditions.study, self._conditions.threads)
-        missing = write_study(folder, self._cells, results, summary)
+        summaries = results.summaries(self._conditions.study, self._conditions.threads)
+        missing = write_study(folder, self._cells, results, summaries)
         if self._options.json:
-            write_atomically(self._options.json, render_summary(summary))
-        build_summary(summary).print(sys.stdout)
+            write_atomically(self._options.json, render_summary(summaries))
+        for summary in summaries:
+            build_summary(summary).print(sys.stdout)
         for sentence in missing:
             say(sentence)
         say(f"\nreport: {self._output / 'report.md'}, {self._output / 'report.html'}")
         return bool(results.numbers)
 
-    def _show(self) -> int:
+    def _dry_run(self) -> int:
+        """What would run, in the terms of the declaration and cell by cell; nothing is made."""
         folder = find_folder(self._output, self._conditions.study.name, self._conditions.identity())
         table = time_table(self._chosen, self._conditions, folder)
+        for sweep in self._conditions.study.sweeps:
+            for line in axis_lines(sweep, self._conditions.study):
+                say(line)
         width = max(len(cell.title) for cell, _, _ in table)
         for cell, outcome, seconds in table:
-            say(f"{cell.title:{width}}  {outcome.status if outcome else left_text(seconds)}")
-        left = [seconds for _, outcome, seconds in table if outcome is None]
-        say(f"{len(table)} cells, {len(left)} to run, {left_text(sum(left))}; results go to {self._output}")
+            state = f"skipped: {cell.skipped}" if cell.skipped else outcome.status if outcome else left_text(seconds)
+            say(f"{cell.title:{width}}  {state}")
+        left = [seconds for cell, outcome, seconds in table if outcome is None and not cell.skipped]
+        skipped = sum(bool(cell.skipped) for cell, _, _ in table)
+        counted = f"{len(table)} cells, {skipped} skipped, {len(left)} to run, {left_text(sum(left))}"
+        say(f"{counted}; results go to {self._output}")
         return 0
 
 

@@ -5,6 +5,7 @@ Pure: a Run (with the baseline that was measured with it) goes in; docs/baseline
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from profkit.attribution.networks.layer_dispatch import layer_dispatch
 from profkit.attribution.networks.operators import NO_LAYER, LayerPhase, Operators, operators_of
 from profkit.attribution.networks.pool import threading_losses
 from profkit.capture.busy_machine import BUSY_LOAD
-from profkit.capture.run import Run
+from profkit.capture.run import LATER, Run
 from profkit.capture.schema import BACKWARD, FORWARD, NONE, OPTIMISER
 from profkit.capture.schema import COPY as COPY_PHASE
 from profkit.ops.networks import network_from_dict
@@ -107,6 +108,8 @@ class GapTable:
     """The load average under which native kernels were timed, where that makes their times doubtful."""
     disturbance: str = ""
     """What makes the framework's times doubtful."""
+    later: int = 0
+    """Operators whose native kernels were not measured, because the time for them was over."""
 
 
 def layer_gaps(run: Run) -> GapTable:
@@ -157,6 +160,7 @@ def layer_gaps(run: Run) -> GapTable:
         reference_keys=tuple(sorted(key for key in keys_used if key.endswith("/reference"))),
         busy_load=_busy_load(run),
         disturbance=disturbance,
+        later=_count_of_later(run),
     )
 
 
@@ -250,6 +254,11 @@ def _busy_load(run: Run) -> float | None:
     loads = [part.get("load", 0.0) for row in run.baseline for part in row.get("parts", ())]
     highest, cpus = max(loads, default=0.0), run.environment.get("cpus_usable") or []
     return highest if cpus and highest > BUSY_LOAD * len(cpus) else None
+
+
+def _count_of_later(run: Run) -> int:
+    parts = [part for row in run.baseline for part in row.get("parts", ()) if LATER in part.get("failed", {})]
+    return len({json.dumps(part.get("spec"), sort_keys=True) for part in parts})
 
 
 def _sum(baseline: Mapping[LayerPhase, Mapping[str, Any]], keys: Sequence[LayerPhase], name: str) -> float | None:

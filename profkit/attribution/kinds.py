@@ -30,6 +30,8 @@ AUXILIARY = frozenset({PAD, REORDER, COPY, FILL, ALLOCATE, VIEW})
 """Work that no layer requires: it copies or allocates, and computes nothing."""
 GENERIC = frozenset({ELTWISE, REDUCE})
 """Means nothing by itself: the layer says what it is for."""
+_OF_ONE_USE = {"pool2d": POOL, DROPOUT: DROPOUT, ADD: ADD, "positions": ADD, CONCAT: CONCAT}
+"""Layers in which a generic operator, or one that no table knows, is the layer's own."""
 _WHOLE = frozenset({BATCH_NORM, LAYER_NORM, LSTM, ATTENTION, EMBEDDING, MEAN})
 """Kinds of layers in which everything that computes is the layer's operator: gates, products, means, roots."""
 _MOVING = frozenset({EMBEDDING, CONCAT})
@@ -71,7 +73,7 @@ _TORCH = {
     ALLOCATE: "empty empty_like empty_strided new_empty new_empty_strided resize resize_as set",
     VIEW: "view reshape as_strided t transpose permute expand expand_as squeeze unsqueeze flatten slice select narrow "
     "detach alias unsafe_view view_as reshape_alias conj resolve_conj resolve_neg result_type is_nonzero numpy_t "
-    "nnpack_available broadcast_tensors lift_fresh chunk split unbind output_nr version",
+    "nnpack_available broadcast_tensors lift_fresh chunk split unbind unflatten output_nr version",
     ELTWISE: "add sub rsub mul div pow neg exp log sqrt rsqrt reciprocal square abs where eq ne gt ge lt le "
     "maximum minimum clamp sign sigmoid tanh addcmul addcdiv lerp logical_and logical_not divide multiply subtract",
     REDUCE: "sum mean prod max min amax amin argmax any all norm linalg_vector_norm sum_to_size scatter_reduce",
@@ -85,7 +87,7 @@ _TENSORFLOW = {
     BATCH_NORM: "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 FusedBatchNormEx FusedBatchNormGrad "
     "FusedBatchNormGradV2 FusedBatchNormGradV3 FusedBatchNormGradEx",
     LAYER_NORM: "LayerNorm",
-    ACTIVATION: "Tanh TanhGrad Sigmoid SigmoidGrad Erf Gelu",
+    ACTIVATION: "Tanh TanhGrad Sigmoid SigmoidGrad Erf Erfc Gelu",
     BIAS: "BiasAdd BiasAddGrad BiasAddV1",
     RELU: "Relu ReluGrad Relu6",
     SOFTMAX: "Softmax",
@@ -106,7 +108,7 @@ _TENSORFLOW = {
     "ConcatOffset VarIsInitializedOp PartitionedCall StatefulPartitionedCall",
     ELTWISE: "Add AddV2 AddN Sub Mul RealDiv Div DivNoNan Square SquareGrad Sqrt Rsqrt Pow Exp Log Neg Maximum Minimum "
     "Greater GreaterEqual Less LessEqual Equal NotEqual Select SelectV2 Cast Tile BroadcastTo FloorDiv FloorMod "
-    "LogicalAnd LogicalNot Inv Reciprocal",
+    "LogicalAnd LogicalNot Inv Reciprocal Log1p Expm1 SqrtGrad RsqrtGrad ReciprocalGrad UnaryOpsComposition",
     REDUCE: "Sum Mean Max Min Prod ArgMax ArgMin Any All InTopK InTopKV2",
 }
 _ONNXRUNTIME = {
@@ -263,7 +265,7 @@ def kinds_of(
 
 def _in_place(framework: str, type: str, layer_kind: str | None, phase: str | None) -> str:
     kind = _plain_kind(framework, type)
-    if phase == OPTIMISER_PHASE and kind in GENERIC | {FILL}:
+    if phase == OPTIMISER_PHASE and kind in GENERIC | {FILL, OTHER}:
         return OPTIMISER
     if layer_kind == "lrn" and kind not in (REORDER, OPTIMISER):
         # Squares, windows and powers, with the padding and buffers they need: all of it is the normalisation.
@@ -272,14 +274,14 @@ def _in_place(framework: str, type: str, layer_kind: str | None, phase: str | No
         return ADD  # of the gradients that several readers of a result give
     if layer_kind in _WHOLE and kind not in AUXILIARY | {OPTIMISER}:
         return layer_kind
-    if layer_kind in _MOVING and kind == COPY:
+    if layer_kind in _MOVING and kind == COPY and phase != OPTIMISER_PHASE:
         return layer_kind
-    if kind not in GENERIC:
+    if kind not in GENERIC | {OTHER}:
         return kind
     if layer_kind in (CONV2D, MATMUL, ACTIVATION):
         role = _ROLES.get(phase or "", {}).get(_stripped(framework, type), kind)
         return ACTIVATION if layer_kind == ACTIVATION and role != RELU else role
-    return {"pool2d": POOL, DROPOUT: DROPOUT, ADD: ADD, "positions": ADD, CONCAT: CONCAT}.get(layer_kind or "", kind)
+    return _OF_ONE_USE.get(layer_kind or "", kind)
 
 
 @cache

@@ -25,6 +25,8 @@ from profkit.ops.networks.work import network_work
 SCHEMA = "profkit.run/1"
 MAGIC = b"PK\x03\x04"
 MOST_PROCESSES = 1000
+LATER = "later"
+"""In `failed` of a part of a row of `baseline`: the time was over before its kernels were measured."""
 
 
 class RunProcess(TypedDict):
@@ -40,6 +42,16 @@ class RunProcess(TypedDict):
     """During its steps: others_share, stolen_share, load, least_mhz, most_mhz, round_trip_ns between two processors
     (median, and low_ and high_ for the first and the last tenth), as far as the system reports it.
     """
+
+
+class RunWorker(TypedDict):
+    """A process that the run started, as it was at its end."""
+
+    argv: list[str]
+    output: str
+    """The end of what it printed."""
+    ran: dict[str, Any]
+    """What it says that it ran: network, framework, mode, threads, processors, training, optimizer."""
 
 
 class Repeat(TypedDict):
@@ -74,8 +86,9 @@ class Run:
     training: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    error: float | None = None  # largest, relative to the largest reference value
-    tolerance: float | None = None
+    error: float | None = None  # nearest to its tolerance, relative to the largest reference value
+    tolerance: float | None = None  # of what has this error
+    unchecked: list[str] = field(default_factory=list)  # parameters that rounding moves too far to say they are right
     data: str = ""  # where the images come from; synthetic ones say so
     weights: str = ""  # where saved weights come from that it began with
     first_step_ns: int | None = None  # including compilation and other one-time work
@@ -86,6 +99,7 @@ class Run:
     baseline: list[dict[str, Any]] = field(default_factory=list)  # per layer and phase: native time, bound, peaks
     environment: dict[str, Any] = field(default_factory=dict)
     processes: list[RunProcess] = field(default_factory=list)  # `--runs`, in order of time; empty: one
+    workers: list[RunWorker] = field(default_factory=list)  # every process that was started
     captures: Sequence[Capture] = ()  # of each process one per pass
 
     def capture(self, measure: str) -> Capture | None:
@@ -205,6 +219,7 @@ class _PartLoad(TypedDict, total=False):
     """What may be missing in a part of a row of `baseline`."""
 
     load: float
+    failed: dict[str, str]
 
 
 class _PartTime(_PartLoad):
@@ -289,16 +304,21 @@ def joined_pass(captures: Sequence[Capture]) -> Capture:
 def joined_runs(runs: Sequence[Run]) -> Run:
     """One Run of several runs of the same request, in order of time; values that exist once are those of the first."""
     first = runs[0]
+    checks = [(run.error, run.tolerance) for run in runs if run.error is not None and run.tolerance]
+    error, tolerance = max(checks, key=lambda pair: pair[0] / pair[1], default=(None, None))
     passes = dict.fromkeys(name for run in runs for name in run.recorded_step_ns)
     return replace(
         first,
         notes=list(dict.fromkeys(note for run in runs for note in run.notes)),
-        error=max((run.error for run in runs if run.error is not None), default=None),
+        error=error,
+        tolerance=tolerance,
+        unchecked=list(dict.fromkeys(name for run in runs for name in run.unchecked)),
         step_ns=[value for run in runs for value in run.step_ns],
         recorded_step_ns={
             name: [each for run in runs for each in run.recorded_step_ns.get(name, ())] for name in passes
         },
         processes=[process for run in runs for process in run.processes],
+        workers=[worker for run in runs for worker in run.workers],
         captures=tuple(capture for run in runs for capture in run.captures),
     )
 

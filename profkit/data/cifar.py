@@ -87,6 +87,9 @@ def _parse_python(path: Path, content: bytes) -> ImageLabels:
         # A list may hold another many times, which may hold another many times: as an array it would fill the memory.
         if not isinstance(found[b"data"], np.ndarray) or {type(label) for label in found[b"labels"]} - {int}:
             raise TypeError("its data are no array, or its labels no whole numbers")
+        # Nor has every element of an array to be in the file.
+        if found[b"data"].size > len(content):
+            raise ValueError(f"its data are {found[b'data'].size:,} numbers in {len(content):,} bytes")
         pixels = np.asarray(found[b"data"], np.uint8)
         labels = np.asarray(found[b"labels"], np.int64)
     except Exception as error:  # anything that a damaged pickle may raise
@@ -109,19 +112,27 @@ class _ArraysOnly(pickle.Unpickler):
         ("numpy._core.multiarray", "_reconstruct"),
         ("numpy", "ndarray"),
         ("numpy", "dtype"),
-        ("_codecs", "encode"),
     )
 
     def __init__(self, stream: IO[bytes]) -> None:
         super().__init__(stream, encoding="bytes")
 
     def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("_codecs", "encode"):
+            return _latin1
         if (module, name) not in self._ALLOWED:
             raise pickle.UnpicklingError(f"it refers to {module}.{name}, which no data file needs")
         if module == "numpy.core.multiarray":
             # Its name until NumPy 2; the old one still works there, but warns.
             module = np.ndarray.__reduce__(np.zeros(1))[0].__module__
         return super().find_class(module, name)
+
+
+def _latin1(text: str, encoding: str) -> bytes:
+    """How Python 3 pickles bytes for Python 2. Other encodings of encodings double what they are given."""
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"it has text in {encoding!r}, expected latin1")
+    return text.encode(encoding)
 
 
 def _is_published(name: str, content: bytes) -> bool:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
+import math
 import os
 import re
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from profkit.errors import first_line
 from profkit.ops.dtypes import for_file
 from profkit.ops.spec import Array, Spec
 
 SHARED_MEMORY = Path("/dev/shm")
+LONGEST_HEADER = 1 << 16
+"""Bytes of a .npy file before its array."""
 
 
 def result_path(folder: str, key: str) -> str:
@@ -26,10 +33,42 @@ def result_path(folder: str, key: str) -> str:
     return os.path.join(folder, "result." + key.replace("/", ".") + ".npy")
 
 
+def read_file(path: str, most: int) -> bytes:
+    """A file that a worker left. A candidate may have put anything in its place: a pipe or a device never ends.
+
+    OSError for what is no file, or is larger.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(file, "rb") as stream:
+        about = os.fstat(file)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > most:
+            what = f"{about.st_size:,} bytes" if stat.S_ISREG(about.st_mode) else "no file"
+            raise OSError(f"{os.path.basename(path)} is {what}, expected a file of at most {most:,} bytes")
+        return stream.read(most)
+
+
+def read_array(path: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array that a worker saved; OSError or ValueError for a file of something else."""
+    size = math.prod(shape) * dtype.itemsize
+    stream = io.BytesIO(read_file(path, size + LONGEST_HEADER))
+    try:
+        version = np.lib.format.read_magic(stream)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        found_shape, is_fortran, found = read(stream)
+    except Exception as error:  # anything that the header of a damaged file may raise
+        raise ValueError(f"it is no array of NumPy: {first_line(error)}") from None
+    data = stream.getvalue()[stream.tell() :]
+    if found.hasobject or len(data) != math.prod(found_shape) * found.itemsize:
+        raise ValueError(f"it is {found} {list(found_shape)} in {len(data):,} bytes")
+    array: Array = np.frombuffer(data, found).reshape(found_shape, order="F" if is_fortran else "C")
+    return array
+
+
 def has_array(path: str, array: Array) -> bool:
     """Whether the file still is this array."""
+    own = for_file(array)
     try:
-        kept, own = np.load(path), for_file(array)
+        kept = read_array(path, own.shape, own.dtype)
     except (OSError, ValueError):
         return False
     return bool(kept.dtype == own.dtype and kept.shape == own.shape and kept.tobytes() == own.tobytes())

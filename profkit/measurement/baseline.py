@@ -6,6 +6,7 @@ docs/baseline.md has their fields.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,19 +32,21 @@ def measure_baseline(
     tell: Callable[[str], None] = lambda _: None,
     training: Training | None = None,
     remeasure: bool = False,
+    limit_s: float = math.inf,
 ) -> list[dict[str, Any]]:
     """One row per layer and phase that has work to do; then the loss, which has a bound only, and the optimiser.
 
-    Kernels are measured as `budget_s` allows and remembered, so a second call takes no time.
+    Equal operators are one. Their kernels are measured as `budget_s` allows, those with the longest bound first, and
+    remembered, so a second call takes no time. What is left after `limit_s` has no native time yet.
     """
     phases = (FORWARD, BACKWARD) if is_training else (FORWARD,)
     parts = [layer_parts(network, layer, phase, is_training) for phase in phases for layer in network.layers]
     how = (training or Training()) if is_training else None
     parts += step_parts(network, how) if how else []
-    times = kernel_times(
-        dict.fromkeys(spec for part in parts for _, spec in part.specs), threads, budget_s, tell, remeasure
-    )
     peaks = machine_peaks(DTYPE, threads)
+    specs = dict.fromkeys(spec for part in parts for _, spec in part.specs)
+    longest_first = sorted(specs, key=lambda spec: -_least_ns(spec.least_flops(), spec.min_bytes(), peaks))
+    times = kernel_times(longest_first, threads, budget_s, tell, remeasure, limit_s)
     work = work_by_phase(network, how)
     rows = [_row(part, times, threads) for part in parts]
     return [
@@ -68,7 +71,7 @@ def bound(work: StepWork, peaks: Mapping[str, float]) -> dict[str, Any]:
     return {
         "flops": work.least_flops,
         "bytes": work.bytes,
-        "bound_ns": max(compute_ns, memory_ns),
+        "bound_ns": _least_ns(work.least_flops, work.bytes, peaks),
         "bound_by": COMPUTE if compute_ns >= memory_ns else MEMORY,
         "peak_flops_per_s": peaks["flops_per_s"],
         "peak_bytes_per_s": peaks["bytes_per_s"],
@@ -83,7 +86,11 @@ def native_bound_ns(row: Mapping[str, Any], work: StepWork, peaks: Mapping[str, 
     for part in row["parts"]:
         spec = spec_from_dict(part["spec"])
         flops += method_of(part["key"], spec)[1] - spec.least_flops()
-    return max(1e9 * flops / peaks["flops_per_s"], 1e9 * work.bytes / peaks["bytes_per_s"])
+    return _least_ns(flops, work.bytes, peaks)
+
+
+def _least_ns(flops: float, bytes: int, peaks: Mapping[str, float]) -> float:
+    return max(1e9 * flops / peaks["flops_per_s"], 1e9 * bytes / peaks["bytes_per_s"])
 
 
 def _row(parts: LayerParts, times: Mapping[Spec, KernelTime], threads: int) -> dict[str, Any]:

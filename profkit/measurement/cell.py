@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from profkit.frameworks import is_candidate
 from profkit.frameworks.adapter import Implementation
-from profkit.measurement.arrays import array_folder, has_array, result_path
+from profkit.measurement.arrays import array_folder, has_array, read_array, result_path
 from profkit.measurement.cell_rows import CellSamples
 from profkit.measurement.checks.auditor import Auditor, Check, WrongResultFoundError
 from profkit.measurement.checks.clocks import TurnTime
@@ -296,7 +296,9 @@ class CellRun(CellSamples):
         reference, scale = (self.problem.reference, None) if hard is None else (hard.reference, hard.scale)
         try:
             if check is None:
-                result = from_file(np.load(path), self.spec.numpy_dtype)
+                result = from_file(
+                    read_array(path, self.spec.output_shape(), self.spec.numpy_dtype), self.spec.numpy_dtype
+                )
                 os.unlink(path)
             else:
                 self.auditor.inputs_kept(check, answer)
@@ -571,4 +573,8 @@ class CellRun(CellSamples):
 
 def texts(values: Mapping[Any, Any]) -> dict[str, str]:
     """Those that are text: a candidate may have changed what its worker's Python says of it."""
-    return {name: value for name, value in values.items() if isinstance(name, str) and isinstance(value, str)}
+    return {
+        name: value[: protocol.LONGEST_TEXT]
+        for name, value in values.items()
+        if isinstance(name, str) and isinstance(value, str)
+    }

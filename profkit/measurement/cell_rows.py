@@ -88,6 +88,7 @@ class CellSamples:
         ]
         baseline = pick_baseline(sampled, self.options.baseline)
         self._drop_rounds()
+        self._tell_audits()
         for key in sorted(sampled, key=lambda key: key != baseline):  # the others' times follow from the baseline's
             self._compare(self.rows[key], baseline)
             self._fill(self.rows[key], self.contenders[key], None if key in self.on_device else peaks)
@@ -197,7 +198,7 @@ class CellSamples:
             )
         log = self.audits.get(row.key)
         rival = self.audits.get(baseline or "") if baseline != row.key else None
-        finding = audit_finding(log, rival) if log else None
+        finding = None if log is None else audit_finding(log, rival)
         if finding is not None:
             row.audit = asdict(finding)
             if is_candidate(row.key) and finding.verdict:
@@ -207,6 +208,13 @@ class CellSamples:
         is_direct = not row.method.startswith("Winograd")
         if (row.percent_of_peak or 0.0) > 100.0 and is_direct and row.verdict not in WITHDRAWN:
             self._remark(row, f"{LOW_PEAK}, {OR_FEWER}" if self.spec.op == "conv2d" else LOW_PEAK)
+
+    def _tell_audits(self) -> None:
+        """What a sample of each row takes, of all rounds: those on changing contents are from disturbed ones, too."""
+        for key, log in self.audits.items():
+            centre = time_centre(self.contenders[key].medians(), self.run_starts)
+            if centre is not None:
+                log.sample_ns = self.contenders[key].calls_per_sample * centre.estimate(self.floor).value
 
     def _withdraw(self, row: Row, word: str, why: str) -> None:
         if row.verdict != "baseline":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -13,6 +15,7 @@ import numpy as np
 from profkit import _core
 from profkit.capture.busy_machine import BUSY_LOAD
 from profkit.capture.checked_json import fits, read_kept
+from profkit.capture.run import LATER
 from profkit.frameworks.adapter import Implementation
 from profkit.frameworks.cache import cache_folder
 from profkit.frameworks.machine import build_id
@@ -57,8 +60,11 @@ def kernel_times(
     budget_s: float,
     tell: Callable[[str], None],
     remeasure: bool = False,
+    limit_s: float = math.inf,
 ) -> dict[Spec, KernelTime]:
-    """The best kernel of every spec; only unknown ones are measured, within about `budget_s` of sampling."""
+    """The best kernel of every spec; only unknown ones are measured, in their order, within about `budget_s` of
+    sampling. What is not measured after `limit_s` is LATER. Whatever ends it, what was measured is remembered.
+    """
     path = cache_folder() / "kernels.json"
     remembered = {} if remeasure else _read(path)
     place = f"{machine_id()} | {build_id(_core)} | {threads} threads | "
@@ -67,15 +73,25 @@ def kernel_times(
     unknown = [
         spec for spec, name in wanted.items() if name not in remembered or is_doubtful(remembered[name]["load"], load)
     ]
-    if unknown:
-        for spec, answer in _measured(unknown, threads, budget_s / len(unknown), tell):
-            remembered[wanted[spec]] = {**kernel_time(answer, threads), "load": load}
-        # Read again: another run may have written meanwhile. Entries of older builds on this machine are removed.
-        mine = f"{machine_id()} | "
-        kept = {n: v for n, v in _read(path).items() if not n.startswith(mine) or n.startswith(mine + build_id(_core))}
-        # A process that died says nothing about the kernel: it is tried again next time.
-        write_known(path, {**kept, **{n: v for n, v in remembered.items() if DIED not in v["failed"]}})
+    answers = _measured(unknown, threads, budget_s / max(1, len(unknown)), tell, time.monotonic() + limit_s)
+    try:
+        for spec, answer in answers:
+            if LATER not in answer["failed"] or wanted[spec] not in remembered:  # a doubtful time is better than none
+                remembered[wanted[spec]] = {**kernel_time(answer, threads), "load": load}
+    finally:
+        answers.close()
+        if unknown:
+            _remember(path, remembered)
     return {spec: remembered[name] for spec, name in wanted.items()}
+
+
+def _remember(path: Path, times: Mapping[str, KernelTime]) -> None:
+    # Read again: another run may have written meanwhile. Entries of older builds on this machine are removed.
+    mine = f"{machine_id()} | "
+    kept = {n: v for n, v in _read(path).items() if not n.startswith(mine) or n.startswith(mine + build_id(_core))}
+    # A process that died says nothing about the kernel: it is tried again next time.
+    known = {name: entry for name, entry in times.items() if not {DIED, LATER} & entry["failed"].keys()}
+    write_known(path, {**kept, **known})
 
 
 def kernel_time(answer: Mapping[str, Any], threads: int) -> KernelTime:
@@ -107,26 +123,36 @@ def is_doubtful(load_then: float, load_now: float) -> bool:
 
 
 def _measured(
-    specs: Iterable[Spec], threads: int, budget_s: float, tell: Callable[[str], None]
-) -> Iterable[tuple[Spec, Message]]:
+    specs: Sequence[Spec], threads: int, budget_s: float, tell: Callable[[str], None], deadline: float
+) -> Generator[tuple[Spec, Message], None, None]:
     """One process measures all; where a kernel ends it, the next spec gets a new one."""
     worker: WorkerProcess | None = None
     try:
-        for spec in specs:
+        for number, spec in enumerate(specs, start=1):
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                yield spec, _without_time(LATER, "the time was over")
+                continue
             direction = getattr(spec, "direction", "forward")
-            tell(f"native kernels: {spec.op}" + ("" if direction == "forward" else f", {direction}"))
+            words = spec.op + ("" if direction == "forward" else f", {direction}")
+            tell(f"native kernels, operator {number} of {len(specs)}: {words}")
             worker = worker or _start(threads)
             request = {"do": "measure", "spec": spec.to_dict(), "threads": threads, "budget_s": budget_s}
             try:
-                yield spec, ask_one(worker, ANSWER_S + budget_s, request)
+                yield spec, ask_one(worker, min(left_s, ANSWER_S + budget_s), request)
             except WorkerFailure as failure:
-                reason = f"{failure.status}: {failure.reason}"
-                yield spec, {"kernels": {}, "slower_ns": {}, "failed": {DIED: reason}, "one_thread_samples_ns": []}
+                is_late = time.monotonic() >= deadline
+                reason = "the time was over" if is_late else f"{failure.status}: {failure.reason}"
+                yield spec, _without_time(LATER if is_late else DIED, reason)
                 worker.kill()
                 worker = None
     finally:
         if worker is not None:
             worker.kill()
+
+
+def _without_time(name: str, reason: str) -> Message:
+    return {"kernels": {}, "slower_ns": {}, "failed": {name: reason}, "one_thread_samples_ns": []}
 
 
 def _start(threads: int) -> WorkerProcess:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from profkit.capture.run import Run, RunProcess, joined_runs
 from profkit.capture.schema import LAYER_KINDS
 from profkit.data import Data, synthetic_data
 from profkit.data.weights import SavedWeights, write_weights
-from profkit.errors import ProfkitError, UnsupportedError, UsageError, unknown
+from profkit.errors import ProfkitError, UnsupportedError, UsageError, listed, unknown
 from profkit.frameworks.adapter import Array, Implementation
 from profkit.frameworks.environments import interpreter_for
 from profkit.frameworks.events import Pass, load_source
@@ -32,21 +31,22 @@ from profkit.measurement.contention import others_share, processor_use
 from profkit.measurement.cores import cores_for
 from profkit.measurement.disturbance import OTHERS_SHARE, RUN_DELAY, DisturbanceWatch
 from profkit.measurement.environment import fingerprint
-from profkit.measurement.first_step import Deviation, FirstStep, rounding_deviation, step_deviation
+from profkit.measurement.first_step import Deviation, ExpectedStep, FirstStep, StepCheck, check_step
 from profkit.measurement.options import BYTES, RUN, SECONDS, WHOLE, option
+from profkit.measurement.paging import read_paging
 from profkit.measurement.repeats import repeats_of
 from profkit.measurement.workers.process import WorkerFailure, WorkerProcess, WorkerSettings
 from profkit.measurement.workers.protocol import Message
 from profkit.measurement.workers.requests import ask_one
+from profkit.ops.networks.layer import IMAGES
 from profkit.ops.networks.network import Network
 from profkit.ops.networks.reference import dropout_masks, network_tolerance, reference_logits
 from profkit.ops.networks.training import Training
 from profkit.ops.spec import max_error
 
 MessageCallback = Callable[[str], None]
+UNSUPPORTED = "unsupported"
 ENDLESS_S = 7 * 24 * 3600.0
-TIES = 3.0
-"""An error of a step is allowed to be so many times as large as what rounding alone moves."""
 """How long learning may take that only its steps limit."""
 
 
@@ -172,9 +172,9 @@ def run_network(request: NetworkRequest, tell: MessageCallback = ignore_message)
         training=request.training.field_values() if request.is_training or request.learns else {},
         environment=fingerprint(),
     )
-    refusal = _refusal(request)
-    if refusal:
-        run.status, run.reason = refusal
+    refused = refusal(request)
+    if refused:
+        run.status, run.reason = refused
         return run
     try:
         with scratch_folder() as folder:
@@ -183,7 +183,7 @@ def run_network(request: NetworkRequest, tell: MessageCallback = ignore_message)
         run.status, run.reason = failure.status, failure.reason
     except UnsupportedError as error:
         # There is no reference to check it against.
-        run.status, run.reason = "unsupported", str(error)
+        run.status, run.reason = UNSUPPORTED, str(error)
     except ProfkitError as error:  # a file could not be written
         run.status, run.reason = "failed", str(error)
     except KeyboardInterrupt:
@@ -192,7 +192,8 @@ def run_network(request: NetworkRequest, tell: MessageCallback = ignore_message)
     return run
 
 
-def _refusal(request: NetworkRequest) -> tuple[str, str] | None:
+def refusal(request: NetworkRequest) -> tuple[str, str] | None:
+    """Status and reason where it cannot run here, before anything runs."""
     builder = load_builder(request.framework)
     if request.conditions.mode not in builder.modes:
         raise UsageError(unknown(f"{request.framework} mode", request.mode, builder.modes))
@@ -203,7 +204,7 @@ def _refusal(request: NetworkRequest) -> tuple[str, str] | None:
     reason = reason_against(builder, request.network, conditions)
     if request.learns and not request.training.is_constant and not builder.has_schedules:
         reason = reason or f"{builder.name} cannot change the learning rate: take --schedule constant --momentum-drop 0"
-    return ("unsupported", reason) if reason else None
+    return (UNSUPPORTED, reason) if reason else None
 
 
 class _NetworkRun:
@@ -215,6 +216,8 @@ class _NetworkRun:
         self._folder = folder
         self._tell = tell
         self._conditions = request.conditions
+        self._ran: dict[str, Any] = {}
+        """What the process that was started last says that it runs."""
 
     def run(self) -> None:
         self._put_arrays()
@@ -244,7 +247,7 @@ class _NetworkRun:
             if times and not self._request.learns:
                 self._save_weights(worker, "after the steps of training")
         finally:
-            worker.kill()
+            self._end(worker)
 
     def _passes_by_environment(self) -> list[tuple[Mapping[str, str], list[Pass]]]:
         """Passes that need the same variables share a process; there is always one process."""
@@ -277,7 +280,7 @@ class _NetworkRun:
             np.save(os.path.join(self._folder, f"{name}.npy"), array)
 
     def _worker(self, environment: Mapping[str, str]) -> WorkerProcess:
-        request = self._request
+        request, self._ran = self._request, {}
         builder = load_builder(request.framework)
         variables = {**builder.environment(self._conditions), **environment}
         key = f"{request.network.name}/{request.framework}/cpu/{self._conditions.mode}"
@@ -289,6 +292,11 @@ class _NetworkRun:
             "profkit.measurement.workers.network",
         )
         return WorkerProcess(Implementation(key, request.framework, environment=variables), settings)
+
+    def _end(self, worker: WorkerProcess) -> None:
+        """With its command line and what it printed kept."""
+        self._run.workers.append({"argv": worker.argv, "output": worker.output(), "ran": self._ran})
+        worker.kill()
 
     def _ask(self, worker: WorkerProcess, do: str, limit_s: float = 0.0, **values: Any) -> Message:
         return ask_one(worker, self._request.timeout_s + limit_s, {"do": do, **values})
@@ -306,6 +314,7 @@ class _NetworkRun:
         )
         self._run.versions = self._run.versions or reply["versions"]
         reply = self._ask(worker, "build", network=self._request.network.to_dict(), folder=self._folder)
+        self._ran = reply["ran"]
         self._run.notes += [note for note in reply["notes"] if note not in self._run.notes]
 
     def _check(self, worker: WorkerProcess) -> None:
@@ -314,44 +323,37 @@ class _NetworkRun:
         reply = self._ask(worker, "check", folder=self._folder)
         run = self._run
         run.first_step_ns = run.first_step_ns or reply["first_step_ns"]
-        run.tolerance = network_tolerance(self._request.network, self._request.is_training)
         without_gradients = reply["without_gradients"]
-        found = self._deviation(not without_gradients)
-        run.error = found.error
+        found = (
+            self._training_deviation(not without_gradients) if self._request.is_training else self._logits_deviation()
+        )
+        run.error, run.tolerance = found.error, found.limit
         note = f"its gradients are not compared with float64, but the new weights are: {without_gradients}"
         run.notes += [note] if without_gradients and note not in run.notes else []
-        if run.tolerance < run.error < math.inf and self._request.is_training:
-            self._allow_for_ties(run.error, run.tolerance)
         if not run.error <= run.tolerance:
             what = f"error {run.error:.2g} of {found.what}"
             raise WorkerFailure("wrong", f"{what} is above the tolerance {run.tolerance:.2g}")
 
-    def _allow_for_ties(self, error: float, tolerance: float) -> None:
-        """An error that other roundings of the weights make in float64 too is none of the framework's."""
-        self._tell(f"{self._request.framework}: checking what rounding changes")
-        network, batch = self._request.network, (self._images, self._labels)
-        moved = rounding_deviation(network, self._weights, batch, self._masks, error / TIES)
-        if moved > tolerance:
-            self._run.tolerance = TIES * moved
-            note = (
-                f"its tolerance is {TIES * moved:.2g}, not {tolerance:.2g}: rounding its weights otherwise moves the "
-                f"gradients of float64 itself by {moved:.2g} (a ReLU or a maximum is near a tie)"
-            )
-            self._run.notes += [note] if note not in self._run.notes else []
+    def _logits_deviation(self) -> Deviation:
+        network = self._request.network
+        expected = _remembered_logits(network.declared, self._declared, self._images)
+        limit = network_tolerance(network, is_training=False)
+        return Deviation(max_error(self._found("result"), expected), limit, "the logits")
 
-    def _deviation(self, has_gradients: bool) -> Deviation:
-        request, network = self._request, self._request.network
-        result = self._found("result")
-        if not request.is_training:
-            expected = _remembered_logits(network.declared, self._declared, self._images)
-            return Deviation(max_error(result, expected), "the logits")
+    def _training_deviation(self, has_gradients: bool) -> Deviation:
+        request, network, run = self._request, self._request.network, self._run
         found = FirstStep(
-            result,
-            {name: self._found(f"result.{name}") for name in network.weight_shapes()},
-            {name: self._found(f"gradient.{name}") for name in network.parameter_shapes() if has_gradients},
+            self._found("result"),
+            _Saved(list(network.weight_shapes()), lambda name: self._found(f"result.{name}")),
+            _Saved(
+                list(network.parameter_shapes()) if has_gradients else [], lambda name: self._found(f"gradient.{name}")
+            ),
         )
-        batch = self._images, self._labels
-        return step_deviation(network, request.training, self._weights, batch, self._masks, found)
+        expected = _remembered_step(network, self._weights, (self._images, self._labels), self._masks)
+        check = check_step(expected, request.training, found)
+        run.unchecked = list(dict.fromkeys([*run.unchecked, *check.unchecked]))
+        run.notes += [note for note in _tie_notes(check) if note not in run.notes]
+        return check.worst
 
     def _found(self, name: str) -> Array:
         values: Array = np.load(os.path.join(self._folder, f"{name}.npy"))
@@ -410,7 +412,7 @@ class _NetworkRun:
             self._run.learning |= self._ask(worker, "test", ENDLESS_S, folder=self._folder)
             self._save_weights(worker, f"after {len(self._run.learning['losses'])} steps")
         finally:
-            worker.kill()
+            self._end(worker)
 
     def _train(self, worker: WorkerProcess, limit_s: float, steps: int | None) -> Message:
         seed = self._request.seed
@@ -443,7 +445,7 @@ class _NetworkRun:
                 **{name: self._found(f"result.{name}") for name in self._weights},
             }
         finally:
-            worker.kill()
+            self._end(worker)
 
     def _save_weights(self, worker: WorkerProcess, when: str) -> None:
         """As they are now in the framework."""
@@ -465,6 +467,7 @@ class _ProcessWatch:
         self._blocks = 0
         self._own_s = time.process_time()
         self._before = processor_use(pid, cores)
+        self._paging = read_paging(pid)
         self._watch = DisturbanceWatch(cores)
 
     def block(self) -> contextlib.AbstractContextManager[None]:
@@ -483,6 +486,9 @@ class _ProcessWatch:
         share = others_share(self._before, after)
         if share is not None:
             facts[OTHERS] = max(0.0, share - facts.get(STOLEN, 0.0))
+        paging = read_paging(self._pid)
+        if self._paging is not None and paging is not None:
+            facts |= paging.since(self._paging)
         dropped = self._watch.dropped()
         if facts.get(OTHERS, 1.0) < OTHERS_SHARE:
             dropped.pop(RUN_DELAY, None)  # its threads waited for each other
@@ -499,15 +505,64 @@ def _busier(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
     }
 
 
+@dataclass(frozen=True)
+class _Saved(Mapping[str, Array]):
+    """Arrays that are read when they are asked for: all of a large network's would not fit into the memory."""
+
+    names: Sequence[str]
+    read: Callable[[str], Array]
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self.names:
+            raise KeyError(name)
+        return self.read(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def _tie_notes(check: StepCheck) -> list[str]:
+    """What a reader of the check must know."""
+    if not check.widened:
+        return []
+    worst = max(check.widened, key=lambda name: check.widened[name])
+    note = (
+        f"a ReLU or a maximum is near a tie: the limits of {len(check.widened):,} arrays "
+        f"({listed(list(check.widened))}) follow from how far other roundings of the weights move float64 itself, up "
+        f"to {check.widened[worst]:.2g} of {worst}'s size"
+    )
+    return [note]
+
+
 _logits: dict[tuple[Network, str], Array] = {}
 """Float64 references of this process: a study needs the same one for every framework, and it takes seconds."""
+_step: dict[tuple[Network, str], ExpectedStep] = {}
+"""Of the last training step only: it is as large as the network."""
 
 
 def _remembered_logits(network: Network, weights: Mapping[str, Array], images: Array) -> Array:
-    content = hashlib.sha256(np.ascontiguousarray(images).tobytes())
-    for name in sorted(weights):
-        content.update(np.ascontiguousarray(weights[name]).tobytes())
-    key = network, content.hexdigest()
+    key = network, _digest({**weights, IMAGES: images})
     if key not in _logits:
         _logits[key] = reference_logits(network, weights, images)
     return _logits[key]
+
+
+def _remembered_step(
+    network: Network, weights: Mapping[str, Array], batch: tuple[Array, Array], masks: Mapping[str, Array]
+) -> ExpectedStep:
+    key = network, _digest({**weights, **masks, IMAGES: batch[0], "labels": batch[1]})
+    if key not in _step:
+        _step.clear()
+        _step[key] = ExpectedStep(network, weights, batch, masks)
+    return _step[key]
+
+
+def _digest(arrays: Mapping[str, Array]) -> str:
+    content = hashlib.sha256()
+    for name in sorted(arrays):
+        content.update(name.encode())
+        content.update(memoryview(np.ascontiguousarray(arrays[name])).cast("B"))
+    return content.hexdigest()

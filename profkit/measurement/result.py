@@ -28,6 +28,8 @@ STATUSES = (
 )  # fmt: skip
 MOST_ROUNDS, LONGEST_KEY = 1 << 31, 500
 MOST_ROWS, MOST_CELLS = 500, 2_000
+LONGEST_TEXT = 100_000
+"""Of a field: what shows it breaks it into lines. profkit writes no longer ones."""
 """Of a cell and of a result; there are some 50 implementations of an operator."""
 DOUBTFUL = "doubtful"
 WITHDRAWN = (DOUBTFUL, REPEATED_INPUTS, REPEATED_CALLS, BEYOND_MACHINE)
@@ -317,6 +319,8 @@ def _cell(values: Any, place: str) -> Cell:
             raise ValueError(f"row {number} of {place}: {trouble}")
     others = {name: value for name, value in values.items() if name not in ("spec", "rows")}
     cell = made(Cell, others, place, spec=spec, rows=rows)
+    if max(map(_longest, (cell.notes, cell.policy, cell.bound, cell.cache, cell.output))) > LONGEST_TEXT:
+        raise ValueError(f"{place} has a text of more than {LONGEST_TEXT:,} characters")
     check(cell.peaks, _Peaks, f"{place} has peaks")
     if cell.peaks.keys() - _Peaks.__annotations__.keys():
         raise ValueError(f"{place} has peaks of {shortened(', '.join(cell.peaks))}")
@@ -333,6 +337,9 @@ def _trouble(row: Row, op: str) -> str:
     """Checks that values are consistent, beyond their types."""
     if row.key.count("/") < 2 or row.key.split("/")[0] != op or len(row.key) > LONGEST_KEY:
         return f"{shortened(row.key)} is not a key of {op}"
+    long = [name for name, value in vars(row).items() if _longest(value) > LONGEST_TEXT]
+    if long:
+        return f"{long[0]} has more than {LONGEST_TEXT:,} characters"
     if row.status not in STATUSES or row.verdict not in ("", *VERDICTS):
         return f"status {row.status!r} with verdict {row.verdict!r}"
     if row.status == "ok" and row.median_ns is None:
@@ -344,6 +351,12 @@ def _trouble(row: Row, op: str) -> str:
     if not all(0 <= number < len(row.samples_ns) for number in row.throttled_samples):
         return "a throttled sample is not there"
     return ""
+
+
+def _longest(value: Any) -> int:
+    """Characters of a text, or of the longest in a list or an object."""
+    values = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
+    return max((len(each) for each in values if isinstance(each, str)), default=0)
 
 
 def finite_numbers(value: Any) -> Any:

@@ -10,7 +10,7 @@ from profkit.frameworks.events import MEMORY, TIME, load_source
 from profkit.frameworks.machine import cpu_model
 from profkit.measurement.network_run import NetworkRequest
 from profkit.ops.networks import Network, Training
-from profkit.studies.declaration import Study
+from profkit.studies.declaration import Study, Variant
 from profkit.studies.plan import LEARN, StudyCell
 
 
@@ -30,15 +30,25 @@ class StudyConditions:
         """All that decides what a cell's numbers are, as JSON values."""
         study = self.study
         return {
-            "variants": {variant.name: variant.network.to_dict() for variant in study.variants},
-            "is_training": study.is_training,
+            "variants": {variant.name: self._about(variant) for variant in study.variants},
             "steps": study.steps,
-            "threads": self.threads,
             "learning": asdict(study.learning) if study.learning else None,
             "data": self.data_path or SYNTHETIC,
             "seed": self.seed,
             "processor": cpu_model(),
         }
+
+    def threads_of(self, variant: Variant) -> int:
+        return variant.setting.threads or self.threads
+
+    def training_of(self, variant: Variant) -> Training:
+        """How it learns in its measured steps."""
+        training = self.study.learning.training if self.study.learning else Training()
+        return training.with_optimizer(variant.setting.optimizer or training.optimizer)
+
+    def _about(self, variant: Variant) -> dict[str, Any]:
+        setting = {**asdict(variant.setting), "threads": self.threads_of(variant)}
+        return {**variant.network.to_dict(), **setting}
 
     def data_for(self, network: Network) -> Data | None:
         """None: run_network makes synthetic data."""
@@ -51,9 +61,9 @@ class StudyConditions:
             network=cell.variant.network,
             framework=cell.runner.framework,
             mode=cell.runner.mode,
-            threads=self.threads,
-            is_training=study.is_training,
-            training=learning.training if learning else Training(),
+            threads=self.threads_of(cell.variant),
+            is_training=cell.variant.setting.training,
+            training=self.training_of(cell.variant),
             steps=study.steps,
             data=self.data_for(cell.variant.network),
             seed=self.seed,

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -21,14 +22,13 @@ from profkit.errors import ProfkitError, UsageError
 from profkit.studies.plan import BASELINE, StudyCell
 
 SCHEMA = "profkit.study/1"
-OK, INTERRUPTED, UNAVAILABLE = "ok", "interrupted", "unavailable"
 _SHOWN, _LONGEST_WORD = 20, 200  # of the differences between two studies
 _ABOUT, _CELLS, _LOCK, _ENVIRONMENT = "study.json", "cells", ".lock", "environment.json"
 
 
 @dataclass(frozen=True)
 class CellOutcome:
-    """How a cell ended; `status` is ok or one of Run's."""
+    """How a cell ended; `status` is one of profkit.studies.statuses."""
 
     cell: str
     status: str
@@ -69,6 +69,7 @@ class ResultsFolder:
         if capture is not None:
             with _whole(self.capture_path(cell)) as stream:
                 save_run(capture, stream)
+            self.write(f"{_CELLS}/{cell.id}.log", process_log(capture))
         content = {
             **cell.about(),
             "status": outcome.status,
@@ -111,6 +112,12 @@ class ResultsFolder:
     def write(self, name: str, text: str) -> None:
         with _whole(self.path / name) as stream:
             stream.write(text.encode("utf-8"))
+
+
+def process_log(capture: Run) -> str:
+    """The command line of every process of a cell, and all that it printed."""
+    parts = [f"$ {shlex.join(each['argv'])}\n{each['output']}".rstrip() for each in capture.workers]
+    return "\n\n".join([*parts, f"{capture.status}: {capture.reason}" if capture.reason else capture.status]) + "\n"
 
 
 @contextlib.contextmanager

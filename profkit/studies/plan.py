@@ -13,7 +13,7 @@ from typing import Any
 
 from profkit.errors import UsageError, nearest
 from profkit.studies.declaration import Runner, Study, Variant
-from profkit.studies.reading import file_word
+from profkit.studies.sweeps import file_word
 
 MEASURE, LEARN, BASELINE = "measure", "learn", "baseline"
 NATIVE = Runner("native")
@@ -36,6 +36,8 @@ class StudyCell:
     variant: Variant
     runner: Runner
     repetition: int = 0
+    skipped: str = ""
+    """Why it is not run; empty for one that is."""
 
     @property
     def title(self) -> str:
@@ -55,22 +57,36 @@ class StudyCell:
         }
 
 
-def plan_cells(study: Study) -> list[StudyCell]:
+def plan_cells(study: Study, processors: int | None = None) -> list[StudyCell]:
+    """All cells, those that are skipped too; `processors` that this machine has, None: any number."""
     cells: list[StudyCell] = []
     for repetition in range(1, study.repetitions + 1):
-        for variant in study.variants:
+        for sweep, variant in study.places():
             turn = (repetition - 1) % len(study.runners)
             for runner in (*study.runners[turn:], *study.runners[:turn]):
                 name = f"{file_word(variant.name)}.{file_word(runner.key)}.{repetition}"
-                cells.append(StudyCell(name, MEASURE, variant, runner, repetition))
+                skipped = sweep.skip_reason(variant, runner.key) or _too_many_threads(variant, processors)
+                cells.append(StudyCell(name, MEASURE, variant, runner, repetition, skipped))
         once = {}
         if repetition == 1 and study.has_baseline:
             once[BASELINE] = NATIVE
         if repetition == 1 and study.learning is not None:
             once[LEARN] = study.learning.runner
         for kind, runner in once.items():
-            cells += [StudyCell(f"{file_word(each.name)}.{kind}", kind, each, runner) for each in study.variants]
+            measured = dict.fromkeys(cell.variant.name for cell in cells if not cell.skipped)
+            cells += [
+                StudyCell(f"{file_word(each.name)}.{kind}", kind, each, runner)
+                for each in study.variants
+                if each.name in measured
+            ]
     return cells
+
+
+def _too_many_threads(variant: Variant, processors: int | None) -> str:
+    threads = variant.setting.threads
+    if processors is None or threads is None or threads <= processors:
+        return ""
+    return f"{threads} threads need {threads} processors, and this process may use {processors}"
 
 
 def select_cells(cells: Sequence[StudyCell], only: Sequence[str]) -> list[StudyCell]:

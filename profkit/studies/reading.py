@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
-from profkit.attribution.kinds import KINDS
 from profkit.capture.checked_json import open_file
 from profkit.errors import UsageError, unknown
 from profkit.frameworks.networks import BUILDERS, load_builder
-from profkit.ops.networks import NETWORKS, Network, Training
+from profkit.ops.networks import Training
 from profkit.ops.networks.network import CROSS_ENTROPY
-from profkit.studies.declaration import Figures, Learning, Published, Runner, Study, Variant
-from profkit.studies.sections import LONGEST, StudyText, TomlSection, quoted_value
+from profkit.studies.declaration import Learning, Runner, Study, Sweep
+from profkit.studies.published import read_published
+from profkit.studies.sections import LONGEST, StudyText, TomlSection
+from profkit.studies.sweeps import QUICK_SWEEP, SWEEP_FIELDS, VARIANT_LIMIT, read_sweep, refuse_twins
 
 _FOLDER = Path(__file__).parent
 _ENDING = ".toml"
-VARIANT_LIMIT = 500
-"""More variants than this are a slip of an axis, not a wish."""
 MOST_REPETITIONS = 1000
 DEFAULT_REPETITIONS, DEFAULT_STEPS, DEFAULT_LEARNING_STEPS = 3, 10, 200
-_SETTINGS = ("frameworks", "repetitions", "steps", "threads", "budget_s", "baseline", "parameters", "learning")
-_TOP = ("title", "about", "network", "training", "focus", "base", "variants", "axes", "published", "quick", *_SETTINGS)
-_QUICK = ("variants", *_SETTINGS)
+_RUN = ("frameworks", "repetitions", "steps", "threads", "budget_s", "baseline", "learning")
+_TOP = ("title", "about", "published", "quick", "sweeps", *SWEEP_FIELDS, *_RUN)
+_QUICK = ("sweeps", *QUICK_SWEEP, *_RUN)
 _LEARNING = ("framework", "steps", "limit_s")
-_PUBLISHED = ("source", "notes", "recording_ratio", "figures", "shares_percent")
 
 
 def study_names() -> list[str]:
@@ -63,6 +59,7 @@ def read_study(text: str, name: str, label: str, quick: bool = False) -> Study:
     top = TomlSection(source, source.tables())
     top.allow(_TOP)
     study = _StudyReader(top).study(name)
+    study = replace(study, published=read_published(top, study.sweeps, [runner.key for runner in study.runners]))
     if not top.has("quick"):
         if quick:
             raise UsageError(f"{label} has no [quick] table: it cannot be run with --quick")
@@ -70,7 +67,8 @@ def read_study(text: str, name: str, label: str, quick: bool = False) -> Study:
     section = top.section("quick")
     section.allow(_QUICK)
     shortened = _StudyReader(top, section).study(name)
-    return shortened if quick else study
+    # Of the whole study, some of whose points the quick form leaves out.
+    return replace(shortened, published=study.published) if quick else study
 
 
 @dataclass(frozen=True)
@@ -81,82 +79,66 @@ class _StudyReader:
     quick: TomlSection | None = None
 
     def study(self, name: str) -> Study:
-        variants = self._variants()
-        base = self.top.text("base", variants[0].name)
-        if base not in [variant.name for variant in variants]:
-            raise self.top.error("base", unknown("variant", base, _names(variants)))
-        variants = self._kept(variants, base)
-        focus = self.top.text("focus", "")
-        if focus and focus not in KINDS:
-            raise self.top.error("focus", unknown("kind of operator", focus, KINDS))
+        sweeps = self._sweeps()
         threads, budget, frameworks = (self._of(name) for name in ("threads", "budget_s", "frameworks"))
         return Study(
             name=name,
             title=self.top.text("title"),
             about=self.top.text("about", ""),
-            variants=variants,
-            base=base,
+            sweeps=sweeps,
             runners=[_runner(frameworks, "frameworks", word) for word in frameworks.words("frameworks")],
-            focus=focus,
-            is_training=self.top.flag("training", False),
             repetitions=self._of("repetitions").count("repetitions", DEFAULT_REPETITIONS, most=MOST_REPETITIONS),
             steps=self._of("steps").count("steps", DEFAULT_STEPS),
             threads=threads.count("threads", None) if threads.has("threads") else None,
             budget_s=budget.number("budget_s") if budget.has("budget_s") else None,
             has_baseline=self._of("baseline").flag("baseline", True),
-            learning=self._learning(),
-            published=self._published(),
+            learning=self._learning(sweeps),
+            published=None,
             is_quick=self.quick is not None,
         )
 
     def _of(self, name: str) -> TomlSection:
         return self.quick if self.quick is not None and self.quick.has(name) else self.top
 
-    def _network(self) -> type[Network]:
-        name = self.top.text("network")
-        if name not in NETWORKS:
-            raise self.top.error("network", unknown("network", name, NETWORKS))
-        return NETWORKS[name]
+    def _sweeps(self) -> list[Sweep]:
+        """That at the top of the file, or those of [sweeps]."""
+        frameworks = self._of("frameworks").words("frameworks")
+        if not self.top.has("sweeps"):
+            if self.quick is not None and self.quick.has("sweeps"):
+                raise self.quick.error("sweeps", "the study itself has no [sweeps]")
+            return [read_sweep("", self.top, self.quick, frameworks)]
+        for name in SWEEP_FIELDS:
+            if self.top.has(name):
+                raise self.top.error(name, "belongs into the tables of [sweeps], as there are some")
+        section, quick = self.top.section("sweeps"), None
+        if self.quick is not None:
+            if misplaced := [name for name in QUICK_SWEEP if self.quick.has(name)]:
+                raise self.quick.error(misplaced[0], "belongs into [quick.sweeps.NAME], as the study has [sweeps]")
+            quick = self.quick.section("sweeps")
+            quick.allow(section.values, "sweep")
+        if not section.values:
+            raise section.error("", "is empty: there would be nothing to run")
+        sweeps = []
+        for name in section.values:
+            own = section.section(name)
+            own.allow(SWEEP_FIELDS)
+            shortened = quick.section(name) if quick is not None else None
+            if shortened is not None:
+                shortened.allow(QUICK_SWEEP)
+            sweeps.append(read_sweep(name, own, shortened, frameworks))
+        if (count := sum(len(sweep.variants) for sweep in sweeps)) > VARIANT_LIMIT:
+            raise section.error("", f"{count:,} variants, more than {VARIANT_LIMIT}")
+        refuse_twins(section, [variant for sweep in sweeps for variant in sweep.variants])
+        return sweeps
 
-    def _variants(self) -> list[Variant]:
-        kind = self._network()
-        base: dict[str, Any] = {}
-        for section in filter(None, (self.top, self.quick)):
-            base |= _checked(section.section("parameters"), kind)
-        if self.top.has("variants") == self.top.has("axes"):
-            both = "both [variants] and [axes]" if self.top.has("axes") else "neither [variants] nor [axes]"
-            raise self.top.error("", f"has {both}: give one of them")
-        section = self.top.section("variants" if self.top.has("variants") else "axes")
-        changes = _named_changes(section, kind) if self.top.has("variants") else _combinations(section, kind)
-        variants = []
-        for name, changed in changes.items():
-            try:
-                network = kind(**{**base, **changed})
-            except UsageError as error:
-                raise section.error(name if section.has(name) else "", f"{name}: {error}") from None
-            variants.append(Variant(name, network, changed))
-        _refuse_twins(section, variants)
-        return variants
-
-    def _kept(self, variants: list[Variant], base: str) -> list[Variant]:
-        if self.quick is None or not self.quick.has("variants"):
-            return variants
-        wanted = self.quick.words("variants")
-        for name in wanted:
-            if name not in _names(variants):
-                raise self.quick.error("variants", unknown("variant", name, _names(variants)))
-        if base not in wanted:
-            raise self.quick.error("variants", f"{base!r} is missing: ratios refer to it")
-        return [variant for variant in variants if variant.name in wanted]
-
-    def _learning(self) -> Learning | None:
+    def _learning(self, sweeps: Sequence[Sweep]) -> Learning | None:
         if not self.top.has("learning"):
             if self.quick is not None and self.quick.has("learning"):
                 raise self.quick.error("learning", "the study itself has no [learning]")
             return None
-        network = self._network()
-        if network.loss != CROSS_ENTROPY:
-            raise self.top.error("learning", f"{network.name} predicts a value, not a class: it has no precision@1")
+        for network in (sweep.variants[0].network for sweep in sweeps):
+            if network.loss != CROSS_ENTROPY:
+                raise self.top.error("learning", f"{network.name} predicts a value, not a class: it has no precision@1")
         sections = [self.top.section("learning")]
         sections += [self.quick.section("learning")] if self.quick is not None and self.quick.has("learning") else []
         for section in sections:
@@ -181,23 +163,6 @@ class _StudyReader:
             training=how,
         )
 
-    def _published(self) -> Published | None:
-        if not self.top.has("published"):
-            return None
-        section = self.top.section("published")
-        section.allow(_PUBLISHED)
-        figures = section.section("figures")
-        figures.allow(_names(self._variants()), "variant")
-        shares = section.section("shares_percent")
-        shares.allow(KINDS, "kind of operator")
-        return Published(
-            source=section.text("source"),
-            notes=section.words("notes") if section.has("notes") else (),
-            figures={name: _figures(figures.section(name)) for name in figures.values},
-            shares={name: shares.number(name) for name in shares.values},
-            recording_ratio=section.number("recording_ratio") if section.has("recording_ratio") else None,
-        )
-
 
 def with_learning_steps(study: Study, steps: int) -> Study:
     """The study with another learning budget; a limit of time no longer holds."""
@@ -215,66 +180,3 @@ def _runner(section: TomlSection, field: str, word: str) -> Runner:
         if mode not in modes:
             raise section.error(field, unknown(f"{framework} mode", mode, modes))
     return Runner(framework, mode)
-
-
-def _figures(section: TomlSection) -> Figures:
-    section.allow(item.name for item in fields(Figures))
-    return Figures(**{name: section.number(name) for name in section.values})
-
-
-def _checked(section: TomlSection, kind: type[Network]) -> dict[str, Any]:
-    """Parameters of the network, with the types that it has."""
-    section.allow((item.name for item in fields(kind)), f"parameter of {kind.name}")
-    return {name: _parameter(section, kind, name, value) for name, value in section.values.items()}
-
-
-def _parameter(section: TomlSection, kind: type[Network], name: str, value: Any) -> Any:
-    default = next(item.default for item in fields(kind) if item.name == name)
-    if type(value) is not type(default) and not (isinstance(default, float) and type(value) is int):
-        raise section.error(name, f"expected a value like {str(default).lower()}, got {quoted_value(value)}")
-    return value
-
-
-def _named_changes(section: TomlSection, kind: type[Network]) -> dict[str, dict[str, Any]]:
-    if not section.values:
-        raise section.error("", "is empty: there would be nothing to run")
-    if len(section.values) > VARIANT_LIMIT:
-        raise section.error("", f"{len(section.values):,} variants, more than {VARIANT_LIMIT}")
-    return {name: _checked(section.section(name), kind) for name in section.values}
-
-
-def _combinations(section: TomlSection, kind: type[Network]) -> dict[str, dict[str, Any]]:
-    """Every combination of the axes' values, named after them."""
-    section.allow((item.name for item in fields(kind)), f"parameter of {kind.name}")
-    if not section.values:
-        raise section.error("", "is empty: there would be nothing to run")
-    axes = {name: [_parameter(section, kind, name, value) for value in section.items(name)] for name in section.values}
-    count = math.prod(map(len, axes.values()))
-    if count > VARIANT_LIMIT:
-        lengths = " x ".join(f"{name} {len(values)}" for name, values in axes.items())
-        raise section.error("", f"{count} combinations ({lengths}), more than {VARIANT_LIMIT}")
-    combined = [dict(zip(axes, chosen)) for chosen in itertools.product(*axes.values())]
-    return {", ".join(f"{name} {value}" for name, value in changes.items()): changes for changes in combined}
-
-
-def _refuse_twins(section: TomlSection, variants: Sequence[Variant]) -> None:
-    """Two names for one network, or two names that differ only in signs no file name has."""
-    for one, other in itertools.combinations(variants, 2):
-        word = file_word(one.name)
-        if one.network == other.network:
-            same = "are the same network"
-        elif word == file_word(other.name):
-            same = f"both become {word!r} in file names"
-        else:
-            continue
-        raise section.error(other.name if section.has(other.name) else "", f"{one.name!r} and {other.name!r} {same}")
-
-
-def file_word(name: str) -> str:
-    """A name as part of a file's name: small letters, figures and dashes."""
-    kept = "".join(sign if sign.isalnum() and sign.isascii() else " " for sign in name.lower())
-    return "-".join(kept.split()) or "x"
-
-
-def _names(variants: Sequence[Variant]) -> list[str]:
-    return [variant.name for variant in variants]

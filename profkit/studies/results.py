@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +11,11 @@ from typing import Any
 from profkit.capture.run import Run
 from profkit.errors import ProfkitError
 from profkit.studies.declaration import Study
-from profkit.studies.folder import OK, ResultsFolder
+from profkit.studies.folder import ResultsFolder
 from profkit.studies.numbers import CellNumbers, cell_numbers
 from profkit.studies.plan import BASELINE, LEARN, MEASURE, StudyCell
+from profkit.studies.statuses import DIVERGED, FAILED, OK, SKIPPED, SWAPPED
 from profkit.studies.summary import Failure, Summary, TrainingResult, summarise
-
-DIVERGED = "diverged"
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,16 @@ class Results:
 
     environments: Sequence[Mapping[str, Any]] = ()
 
+    def summaries(self, study: Study, threads: int) -> list[Summary]:
+        """Of each sweep, with the cells that are its own."""
+        return [self.summary(part, threads) for part in study.parts()]
+
     def summary(self, study: Study, threads: int) -> Summary:
-        return summarise(study, self.numbers, self.failures, self.learned, threads, self.environments)
+        """Of a study that has one sweep."""
+        names = {variant.name for variant in study.variants}
+        numbers = [cell for cell in self.numbers if cell.variant in names]
+        failures = [failure for failure in self.failures if failure.variant in names]
+        return summarise(study, numbers, failures, self.learned, threads, self.environments)
 
 
 def read_results(cells: Sequence[StudyCell], folder: ResultsFolder) -> Results:
@@ -41,6 +49,11 @@ def read_results(cells: Sequence[StudyCell], folder: ResultsFolder) -> Results:
     failures: list[Failure] = []
     learned: dict[str, TrainingResult] = {}
     for cell in cells:
+        if cell.skipped:
+            failures.append(
+                Failure(cell.variant.name, cell.kind, cell.runner.key, cell.repetition, SKIPPED, cell.skipped)
+            )
+            continue
         outcome = folder.outcome(cell)
         if outcome is None:
             continue
@@ -54,10 +67,21 @@ def read_results(cells: Sequence[StudyCell], folder: ResultsFolder) -> Results:
                 capture = folder.capture(cell)
                 numbers.append(cell_numbers(name, framework, cell.repetition, capture, baselines.get(name, ())))
             except ProfkitError as error:
-                status, reason = "crashed", str(error)
+                status, reason = FAILED, str(error)
+        if status == SWAPPED:
+            reason += _step_words(cell, folder)
         if status != OK:
             failures.append(Failure(name, cell.kind, framework, cell.repetition, status, reason))
     return Results(numbers, failures, learned, folder.environments())
+
+
+def _step_words(cell: StudyCell, folder: ResultsFolder) -> str:
+    """The step of a cell whose numbers are in no table."""
+    try:
+        steps = folder.capture(cell).step_ns
+    except ProfkitError:
+        return ""
+    return f"; a step took {statistics.median(steps) / 1e6:.3g} ms" if steps else ""
 
 
 def _learned(cell: StudyCell, folder: ResultsFolder, status: str, reason: str) -> TrainingResult:
@@ -66,7 +90,7 @@ def _learned(cell: StudyCell, folder: ResultsFolder, status: str, reason: str) -
     try:
         capture = folder.capture(cell)
     except ProfkitError as error:
-        return TrainingResult("crashed", str(error), cell.runner.key)
+        return TrainingResult(FAILED, str(error), cell.runner.key)
     return learned_of(capture, cell.runner.key)
 
 

@@ -13,14 +13,15 @@ from typing import Any
 from profkit.capture.run import Run
 from profkit.errors import ProfkitError
 from profkit.measurement.baseline import measure_baseline
-from profkit.measurement.network_run import MessageCallback, NetworkRequest, run_network
+from profkit.measurement.network_run import InterruptedRun, MessageCallback, NetworkRequest, run_network
 from profkit.studies.conditions import StudyConditions
-from profkit.studies.folder import INTERRUPTED, OK, UNAVAILABLE, CellOutcome, ResultsFolder
-from profkit.studies.plan import BASELINE, StudyCell, estimate_s
+from profkit.studies.folder import CellOutcome, ResultsFolder
+from profkit.studies.plan import BASELINE, LEARN, StudyCell, estimate_s
+from profkit.studies.statuses import FAILED, MEASURED, OK, OOM, STOPPED, UNAVAILABLE, differences_of, status_of
 
 RunNetwork = Callable[[NetworkRequest, MessageCallback], Run]
 MeasureBaseline = Callable[..., list[dict[str, Any]]]
-ALWAYS_AGAIN = (INTERRUPTED, UNAVAILABLE)
+ALWAYS_AGAIN = (STOPPED, UNAVAILABLE)
 """Tried again by the same command: the user may have installed what was missing. Other failures only when asked."""
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -66,6 +67,8 @@ def cells_to_run(cells: Sequence[StudyCell], folder: ResultsFolder, retries: boo
     """Those without a result, or whose file is gone or cut short; with `retries` also those that failed."""
 
     def is_due(cell: StudyCell) -> bool:
+        if cell.skipped:
+            return False
         outcome = folder.outcome(cell)
         if outcome is None or outcome.status in ALWAYS_AGAIN:
             return True
@@ -110,7 +113,7 @@ def _run_due(
         watch(now)
         outcome, step_ns = run.run(cell, tell)
         report.ran.append(outcome)
-        if outcome.status == INTERRUPTED:
+        if outcome.status == STOPPED:
             report.is_interrupted = True
             break
         report.left -= 1
@@ -149,23 +152,28 @@ class _StudyRun:
         try:
             if cell.kind == BASELINE:
                 about = self._conditions
-                rows = self._ways.baseline(cell.variant.network, about.threads, about.study.is_training, tell=tell)
+                threads, is_training = about.threads_of(cell.variant), cell.variant.setting.training
+                rows = self._ways.baseline(cell.variant.network, threads, is_training, tell=tell)
             else:
-                capture = self._ways.run(self._conditions.request(cell), tell)
-                status, reason = capture.status, capture.reason
-        except KeyboardInterrupt:
-            status, reason = INTERRUPTED, "stopped by the user"
+                request = self._conditions.request(cell)
+                capture = self._ways.run(request, tell)
+                status, reason = status_of(capture)
+                if status in MEASURED and (differing := differences_of(request, capture, cell.kind == LEARN)):
+                    status, reason = FAILED, f"something else ran than was requested: {'; '.join(differing)}"
+        except KeyboardInterrupt as interrupt:
+            capture = interrupt.run if isinstance(interrupt, InterruptedRun) else None
+            status, reason = STOPPED, "stopped by the user"
         except ProfkitError as error:
-            status, reason = "crashed", str(error)
+            status, reason = FAILED, str(error)
         except MemoryError as error:
-            status, reason = "oom", f"profkit itself ran out of memory: {error}"
+            status, reason = OOM, f"profkit itself ran out of memory: {error}"
         except Exception as error:  # a mistake in one framework's code must not cost the others' results
             if isinstance(error, OSError) and error.errno in _DISK_FULL:
                 raise ProfkitError(
                     f"{error.filename or tempfile.gettempdir()}: {error.strerror}: the arrays of a cell go there first;"
                     " make room or set TMPDIR, then type the same command again (finished cells are kept)"
                 ) from error
-            status, reason = "crashed", f"{type(error).__name__}: {error}"
+            status, reason = FAILED, f"{type(error).__name__}: {error}"
         outcome = CellOutcome(cell.id, status, reason, self._ways.clock() - begin, rows)
         self._folder.keep(cell, outcome, capture)
         self._remember(cell, outcome)

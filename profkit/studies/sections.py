@@ -118,14 +118,14 @@ class TomlSection:
     def flag(self, name: str, default: bool) -> bool:
         return bool(self._typed(name, bool, default))
 
-    def items(self, name: str) -> list[Any]:
-        """A list with something in it, nothing twice."""
+    def items(self, name: str, unique: bool = True) -> list[Any]:
+        """A list with something in it, nothing twice unless it need not be unique."""
         values = list(self._typed(name, list, None))
         if not values:
             raise self.error(name, "is empty: there would be nothing to run")
         if len(values) > MOST_ITEMS:
             raise self.error(name, f"has {len(values):,} values, more than {MOST_ITEMS:,}")
-        for index, value in enumerate(values):
+        for index, value in enumerate(values if unique else ()):
             if value in values[:index]:
                 raise self.error(name, f"{quoted_value(value)} appears twice")
         return values

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from profkit.attribution.kinds import AUXILIARY
+from profkit.attribution.kinds import AUXILIARY, kinds_of
 from profkit.data import SYNTHETIC
 from profkit.ops.networks import Network, Training
 from profkit.ops.networks.work import network_work
@@ -20,6 +20,8 @@ from profkit.studies.numbers import CellNumbers, Gap, OperatorRow
 from profkit.studies.plan import MEASURE
 
 NOT_RUN = "not run"
+FEW_STEPS = 1000
+"""The quick form trains less than this: what it predicts then is no precision of the network."""
 OTHERS_LOAD = 0.7
 """A load this much above a cell's own threads comes from other programs."""
 _LAYER_KINDS = {"pool": "pool2d"}
@@ -66,6 +68,16 @@ class VariantRow:
     null: float | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    steps_ns: Mapping[int, float] = field(default_factory=dict)
+    """By repetition: analyses take ratios within one."""
+
+    def types_by_kind(self) -> dict[str, frozenset[str]]:
+        """The framework's own operators that did each kind of work."""
+        framework = self.framework.split("/")[0]
+        found: dict[str, set[str]] = {}
+        for row in self.types:
+            found.setdefault(kinds_of(framework, row.name, None, None)[0], set()).add(row.name)
+        return {kind: frozenset(types) for kind, types in found.items()}
 
     def kind(self, name: str) -> OperatorRow | None:
         return next((row for row in self.kinds if row.name == name), None)
@@ -209,13 +221,17 @@ def spread(values: Sequence[float]) -> RepetitionRange | None:
 
 def _facts(study: Study, focus: str, variant: Variant, learned: TrainingResult | None) -> VariantFacts:
     network = variant.network
+    if study.is_quick and learned is not None and learned.steps < FEW_STEPS:
+        learned = replace(learned, precision_percent=None)
     return VariantFacts(
         name=variant.name,
         changes=variant.changes,
         parameters=network.parameter_count(),
         multiply_adds=network.multiply_adds(),
-        flops=sum(part.flops for part in network_work(network, Training() if study.is_training else None).values()),
-        focus_flops=focus_flops(network, focus, study.is_training),
+        flops=sum(
+            part.flops for part in network_work(network, Training() if variant.setting.training else None).values()
+        ),
+        focus_flops=focus_flops(network, focus, variant.setting.training),
         focus_output_bytes=focus_output_bytes(network, focus),
         learned=learned,
         published=study.published.figures.get(variant.name) if study.published else None,
@@ -238,7 +254,7 @@ def _row(
         return VariantRow(variant.name, framework, status, reason)
     base = {cell.repetition: cell for cell in cells if (cell.variant, cell.framework) == (study.base, framework)}
     focus_ns = spread([_focus_ns(cell, focus) for cell in mine])
-    flops = focus_flops(variant.network, focus, study.is_training)
+    flops = focus_flops(variant.network, focus, variant.setting.training)
     kinds = _medians([cell.kinds for cell in mine])
     operators_ns = sum(row.own_ns for row in kinds)
     middle = sorted(mine, key=lambda cell: cell.step_ns)[len(mine) // 2]
@@ -271,6 +287,7 @@ def _row(
         null=_median([cell.null for cell in mine]),
         versions=mine[0].versions,
         notes=mine[0].notes,
+        steps_ns={cell.repetition: cell.step_ns for cell in mine},
     )
 
 

@@ -29,6 +29,19 @@ filters = 4
 [variants]
 "base" = {{ batch = 2 }}
 """
+SWEEP = """
+title = "Tiny"
+network = "mlp"
+frameworks = ["numpy"]
+repetitions = 1
+steps = 2
+baseline = false
+skip = [{ neurons = 8, batch = 2, reason = "too slow" }]
+epoch = { images = 100 }
+[axes]
+neurons = [4, 8]
+batch = [2, 4]
+"""
 WAIT_S = 60
 
 
@@ -61,11 +74,12 @@ def wait_for_cells(count: int) -> None:
 def test_the_list_names_the_studies_with_their_titles(typed: Typed) -> None:
     out = typed.shows("study", "--list")
 
-    assert "cifar10-operators  Operators of CNN inference on CIFAR-10" in out
+    assert "cifar10-operators    Operators of CNN inference on CIFAR-10" in out
+    assert "threads-and-devices  Threads and frameworks: perceptrons on Shuttle, LeNet on CIFAR-10" in out
 
 
 def test_the_plan_is_shown_with_its_cells_and_times_and_nothing_is_made(tmp_path: Path, typed: Typed) -> None:
-    printed = typed.shows("study", "--show", "cifar10-operators", "--quick", "--only", "torch,base")
+    printed = typed.shows("study", "--dry-run", "cifar10-operators", "--quick", "--only", "torch,base")
 
     assert "base: torch, repetition 1" in printed and "base: learning with torch" in printed
     assert "tensorflow" not in printed and "stride" not in printed
@@ -105,9 +119,35 @@ def test_a_users_own_study_runs_and_leaves_everything_in_one_folder(typed: Typed
     for name in ("report.md", "report.html", "summary.json", "environment.json", "plot.svg", "cells.csv"):
         assert Path("here", name).stat().st_size > 100
     assert Path("copy.json").read_text() == Path("here", "summary.json").read_text()
-    learned = json.loads(Path("copy.json").read_text())["variants"][0]["learned"]
+    learned = json.loads(Path("copy.json").read_text())["sweeps"][0]["variants"][0]["learned"]
     assert learned["steps"] == 2 and 0 <= learned["precision_percent"] <= 100
     assert "synthetic" in learned["data"]
+
+
+def test_a_sweep_over_axes_is_planned_then_run_with_logs_and_a_plot(typed: Typed) -> None:
+    Path("tiny.toml").write_text(SWEEP)
+
+    planned = typed.shows("study", "tiny.toml", "--dry-run")
+    assert not Path("study-tiny").exists()
+    code, out, err = typed("study", "tiny.toml", "--output", "here")
+
+    assert "mlp: 4 points" not in planned and "tiny: 4 points" in planned
+    assert "neurons 8, batch 4: numpy, repetition 1" in planned and "skipped: too slow" in planned
+    assert "4 cells, 1 skipped, 3 to run" in planned
+    assert (code, list(statuses("here").values())) == (0, ["ok"] * 3)
+    assert "3 cells to run" in err and "neurons" in out and "images/s" in out
+    for log in Path("here", "cells").glob("*.log"):
+        assert log.read_text().startswith("$ ") and log.read_text().endswith("\nok\n")
+    for name in ("plot.png", "plot.svg", "report.html"):
+        assert Path("here", name).stat().st_size > 1000
+
+
+def test_threads_that_are_an_axis_are_no_option(typed: Typed) -> None:
+    Path("tiny.toml").write_text(SWEEP + "threads = [1]\n")
+
+    assert "--threads 1: the study itself says on how many threads" in typed.refuses(
+        "study", "tiny.toml", "--threads", "1", "--dry-run"
+    )
 
 
 def test_data_files_are_used_and_named_in_every_output(typed: Typed) -> None:
@@ -123,7 +163,7 @@ def test_data_files_are_used_and_named_in_every_output(typed: Typed) -> None:
     label = "CIFAR-10, binary version, not the published files, mean 0 and deviation 1 per image"
     assert f"images: {label}" in out
     content = json.loads(Path("results", "summary.json").read_text())
-    assert content["data"] == label and content["variants"][0]["learned"]["tested"] == 8
+    assert content["data"] == label and content["sweeps"][0]["variants"][0]["learned"]["tested"] == 8
     for name in ("report.md", "report.html", "plot.svg"):
         assert label in Path("results", name).read_text()
 
@@ -157,7 +197,7 @@ def test_ctrl_c_leaves_a_report_of_what_is_finished_and_says_how_to_continue() -
     assert run.returncode == 130
     assert "the same command continues" in errors
     assert "base" in out and Path("study-tiny", "report.md").exists()
-    assert set(statuses().values()) <= {"ok", "interrupted"}
+    assert set(statuses().values()) <= {"ok", "stopped"}
     assert "Traceback" not in errors
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _codecs
 import os
 import pickle
 from pathlib import Path
@@ -83,6 +84,24 @@ class Harmful:
         return (print, ("ran",))
 
 
+class Made:
+    """What a pickle calls when it is read."""
+
+    def __init__(self, function: Any, *arguments: object) -> None:
+        self.called = function, arguments
+
+    def __reduce__(self) -> tuple[Any, tuple[object, ...]]:
+        return self.called
+
+
+def doubled(times: int) -> object:
+    """A text that is twice as long after each encoding."""
+    found: object = "a"
+    for _ in range(times):
+        found = Made(_codecs.encode, found, "hex")
+    return found
+
+
 def nested_lists() -> list[Any]:
     """A short pickle whose array would have 2^40 elements."""
     nested: list[Any] = [0]
@@ -107,6 +126,16 @@ def nested_lists() -> list[Any]:
             "test_batch",
             pickle.dumps({b"data": nested_lists(), b"labels": nested_lists()}),
             "test_batch is damaged: TypeError: its data are no array",
+        ),
+        (
+            "data_batch_3",
+            pickle.dumps({b"data": Made(np.ndarray, (1_000_000, 3072), "u1", b"0", 0, (0, 0)), b"labels": [1] * 1000}),
+            "data_batch_3 is damaged: ValueError: its data are 3,072,000,000 numbers in 2,",
+        ),
+        (
+            "data_batch_5",
+            pickle.dumps({b"data": doubled(30), b"labels": [1]}),
+            "data_batch_5 is damaged: UnpicklingError: it has text in 'hex', expected latin1",
         ),
     ],
 )

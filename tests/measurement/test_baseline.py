@@ -16,7 +16,7 @@ from profkit.measurement.kernel_times import kernel_time
 from profkit.measurement.workers import kernel as kernel_worker
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.matmul import MatMul
-from profkit.ops.networks import NETWORKS, Cifar10, LeNet, Solar, Training
+from profkit.ops.networks import NETWORKS, Cifar10, LeNet, Mlp, Solar, Training
 from profkit.ops.networks.parts import layer_parts
 from profkit.ops.networks.work import BACKWARD, FORWARD, NO_LAYER, OPTIMISER, StepWork
 
@@ -250,6 +250,42 @@ def test_times_of_a_busy_machine_are_measured_again_when_it_is_quieter(monkeypat
         "0.1: 0 measured",
         "50.0: 0 measured",
     ]
+
+
+def test_a_limit_ends_the_measurement_and_the_next_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those with the longest bound come first, and equal operators are one."""
+    now = [0.0]
+    monkeypatch.setattr(kernel_times.time, "monotonic", lambda: now[0])
+    asked: list[dict[str, Any]] = []
+
+    class Worker:
+        def kill(self) -> None:
+            pass
+
+    def answer(_worker: Any, limit_s: float, request: dict[str, Any]) -> dict[str, Any]:
+        asked.append(request["spec"])
+        assert limit_s <= 10 - now[0]
+        now[0] += 4
+        entry = {"samples_ns": [5.0, 6.0, 7.0], "workspace_bytes": 0, "error": 0.0}
+        return {"kernels": {"a": entry}, "slower_ns": {}, "failed": {}, "one_thread_samples_ns": []}
+
+    monkeypatch.setattr(kernel_times, "_start", lambda _: Worker())
+    monkeypatch.setattr(kernel_times, "ask_one", answer)
+    told: list[str] = []
+
+    first = measure_baseline(Mlp(batch=2, hidden=4, neurons=30), 1, is_training=False, tell=told.append, limit_s=10.0)
+
+    assert told == [f"native kernels, operator {number} of 3: matmul" for number in (1, 2, 3)]
+    assert [row["native_ns"] for row in first] == [6.0] * 5
+    assert (asked[0]["k"], asked[0]["n"]) == (30, 30)
+    now[0] = 0.0
+    again = measure_baseline(Mlp(batch=3, hidden=1, neurons=30), 1, is_training=False, tell=told.append, limit_s=4.0)
+    assert [row["native_ns"] for row in again] == [6.0, None]
+    assert again[1]["parts"][0]["failed"] == {"later": "the time was over"}
+    now[0] = 0.0
+    rest = measure_baseline(Mlp(batch=3, hidden=1, neurons=30), 1, is_training=False, tell=told.append, limit_s=4.0)
+    assert [row["native_ns"] for row in rest] == [6.0, 6.0]
+    assert told[-1] == "native kernels, operator 1 of 1: matmul"
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"x": 3}', '{"x": {"key": null}}'])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.measurement import network_run
 from profkit.measurement.contention import ProcessorUse
 from profkit.measurement.disturbance import RUN_DELAY
+from profkit.measurement.first_step import ExpectedStep
 from profkit.measurement.network_run import InterruptedRun, InterruptedRuns, NetworkRequest, run_network, run_networks
 from profkit.ops.networks import Mlp, Solar
 
@@ -44,6 +46,25 @@ def test_dropout_is_checked_with_the_masks_of_the_reference() -> None:
     assert capture.error is not None and capture.tolerance is not None and capture.error <= capture.tolerance
 
 
+def test_float64_is_computed_once_for_all_frameworks(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[ExpectedStep] = []
+
+    def expected(*given: Any) -> ExpectedStep:
+        made.append(ExpectedStep(*given))
+        return made[-1]
+
+    monkeypatch.setattr(network_run, "ExpectedStep", expected)
+    requests = [
+        NetworkRequest(Mlp(batch=5, hidden=1, neurons=7), framework, is_training=True, steps=1, passes=(), seed=seed)
+        for framework, seed in (("numpy", 0), ("native", 0), ("numpy", 1))
+    ]
+
+    runs = run_networks(requests)
+
+    assert [run.status for run in runs] == ["ok"] * 3 and len(made) == 2
+    assert all(run.unchecked == [] for run in runs)
+
+
 def test_a_later_process_that_fails_is_a_note_and_costs_its_columns_only(monkeypatch: pytest.MonkeyPatch) -> None:
     class WithOneMore:
         def passes(self, conditions: NetworkConditions) -> Sequence[Pass]:
@@ -64,6 +85,7 @@ def test_a_process_that_does_not_answer_or_has_no_memory_is_a_status() -> None:
     poor = run_network(NetworkRequest(Mlp(hidden=1, neurons=30_000, batch=4096), "numpy", memory_limit_bytes=300 << 20))
 
     assert late.status == "timeout" and "no answer within" in late.reason
+    assert [worker["ran"] for worker in late.workers] == [{}] and late.workers[0]["argv"][1] == "-c"
     assert poor.status == "oom", poor.reason
 
 
@@ -72,6 +94,8 @@ def test_several_processes_are_one_run_with_the_steps_of_each(tmp_path: Path) ->
 
     once = 3 * (1 + len(run.recorded_step_ns))
     assert (run.status, len(run.processes)) == ("ok", 2)
+    assert {worker["ran"]["framework"] for worker in run.workers} == {"numpy"}
+    assert all(process["machine"]["minor_faults"] >= 0.0 for process in run.processes)
     assert [len(steps) for steps in run.process_steps()] == [once, once]
     assert all(len(steps) == 6 for steps in run.recorded_step_ns.values())
     assert [len(captures) for captures in run.process_captures()] == [len(run.captures) // 2] * 2

@@ -8,8 +8,9 @@ import pytest
 
 from profkit.errors import UsageError
 from profkit.ops.networks import Cifar10
-from profkit.studies.reading import file_word, load_study, read_study, study_names, with_learning_steps
+from profkit.studies.reading import load_study, read_study, study_names, with_learning_steps
 from profkit.studies.sections import StudyText
+from profkit.studies.sweeps import file_word
 
 LEAST = """
 title = "Small"

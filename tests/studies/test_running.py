@@ -126,7 +126,7 @@ def test_ctrl_c_keeps_what_was_measured_and_the_same_command_continues(results: 
     report = run_in(results, run=Counting(stop_at=3))
 
     assert report.is_interrupted and report.left == 6
-    assert statuses(results) == {"base.numpy.1": "ok", "base.native.1": "ok", "stride-2.numpy.1": "interrupted"}
+    assert statuses(results) == {"base.numpy.1": "ok", "base.native.1": "ok", "stride-2.numpy.1": "stopped"}
     assert len(asked_in(results)) == 6
     assert set(statuses(results).values()) == {"ok"}
 
@@ -149,7 +149,7 @@ def test_what_was_unavailable_is_looked_at_again_without_being_asked(results: Pa
 def test_a_mistake_in_one_frameworks_code_is_a_status(results: Path) -> None:
     run_in(results, run=Counting(stop_at=1, error=ZeroDivisionError("by zero")))
 
-    assert statuses(results)["base.numpy.1"] == "crashed"
+    assert statuses(results)["base.numpy.1"] == "failed"
     outcome = ResultsFolder(results).outcome(plan_cells(small_study())[0])
     assert outcome is not None and outcome.reason == "ZeroDivisionError: by zero"
 

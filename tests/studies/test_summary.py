@@ -116,7 +116,7 @@ def test_a_damaged_capture_is_a_failure_of_its_cell_only(tmp_path: Path) -> None
 
     results = read_results(plan_cells(small_study()), ResultsFolder(tmp_path / "results"))
 
-    assert [(failure.variant, failure.status) for failure in results.failures] == [("base", "crashed")]
+    assert [(failure.variant, failure.status) for failure in results.failures] == [("base", "failed")]
     assert len(results.numbers) == 7
 
 
@@ -129,7 +129,7 @@ def test_learning_that_diverged_has_no_precision_and_costs_no_report(loss: float
 
     assert (learned.status, learned.precision_percent) == ("diverged", None)
     assert learned.reason == f"the loss was {loss} after 2 steps: a lower learning_rate may help"
-    assert "diverged" in render_summary(summarise(study, [cell_of("base", conv2d=9)], [], {"base": learned}))
+    assert "diverged" in render_summary([summarise(study, [cell_of("base", conv2d=9)], [], {"base": learned})])
 
 
 def test_learning_gives_precision_and_published_figures_stand_beside(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 from profkit.measurement import sampling
@@ -13,4 +14,4 @@ TICK_S = 0.005
 
 def race(*arguments: Any) -> int:
     """In the place of `profkit.measurement.cell.race`."""
-    return sampling.race(*arguments, clock=itertools.count(0.0, TICK_S).__next__)
+    return partial(sampling.race, clock=itertools.count(0.0, TICK_S).__next__)(*arguments)

@@ -44,7 +44,7 @@ void write_file(const std::string& path, const std::vector<char>& bytes) {
     done += static_cast<size_t>(written);
   }
   if (file >= 0) ::close(file);
-  if (done < bytes.size()) throw CheckFailure{"its result could not be written for the check"};
+  if (done < bytes.size()) throw CheckFailure{"its result could not be written for the check", "crashed"};
 }
 
 // Elements with other contents, as long as it lives.
@@ -186,6 +186,14 @@ size_t ArrayView::extent() const {
   return reach;
 }
 
+bool ArrayView::is_shared() const {
+  if (count() == 0) return false;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] > 1 && strides[i] == 0) return true;
+  }
+  return extent() < bytes();
+}
+
 Bound::Bound()
     : array_type(py::detail::npy_api::get().PyArray_Type_),
       as_array(py::module_::import("numpy").attr("asarray")) {}
@@ -277,6 +285,13 @@ bool HeldCall::overlaps_inputs(const ArrayView& view) const {
   });
 }
 
+void HeldCall::require_own_memory(const ArrayView& view) const {
+  if (view.is_shared()) {
+    throw CheckFailure{"several elements of its result share one place in memory: they were not all written"};
+  }
+  if (view.count() > 0 && overlaps_inputs(view)) throw CheckFailure{"its result is memory of its inputs"};
+}
+
 bool HeldCall::spoil(const Reference& result) const {
   if (PyObject_TypeCheck(result.ptr(), bound_.array_type) == 0) return false;
   const ArrayView view = view_of(result);
@@ -310,6 +325,7 @@ bool HeldCall::is_reused(const Reference& first) const {
 Snapshot HeldCall::keep(const Reference& result, uint64_t seed, const std::string& path) const {
   if (!is_output(result)) throw RefusedResult{result};
   const ArrayView view = view_of(result);
+  require_own_memory(view);
   std::vector<char> bytes;
   if (view.count() > 0) {
     // A few elements at once, then all: work that continues elsewhere shows between the two.

@@ -34,6 +34,8 @@ struct ArrayView {
   size_t run() const;
   char* lowest() const;
   size_t extent() const;
+  // Whether one place in memory is several elements.
+  bool is_shared() const;
 };
 
 // What was bound before a user's code was imported.
@@ -127,6 +129,8 @@ class HeldCall {
   [[gnu::noinline]] int64_t timed_below(int64_t calls, size_t stack_bytes) const;
   bool spoil(const Reference& result) const;
   bool overlaps_inputs(const ArrayView& view) const;
+  // Throws for an output that is not memory of its own: nobody has written all its elements.
+  void require_own_memory(const ArrayView& view) const;
 
   const Bound& bound_;
   Reference call_;
@@ -142,9 +146,10 @@ struct RefusedResult {
   Reference result;
 };
 
-// The system refused: the reason.
+// A result that cannot be checked: the reason, and the status of its row.
 struct CheckFailure {
   std::string reason;
+  const char* status = "wrong";
 };
 
 }  // namespace profkit

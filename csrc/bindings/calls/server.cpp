@@ -162,7 +162,8 @@ class CallServer {
     } catch (py::error_already_set& error) {
       return described(error);
     } catch (const CheckFailure& failure) {
-      return "\"error\": {\"status\": \"wrong\", \"reason\": \"" + failure.reason + "\"}";
+      return std::string("\"error\": {\"status\": \"") + failure.status + "\", \"reason\": \"" +
+             failure.reason + "\"}";
     } catch (const std::bad_alloc&) {
       return "\"error\": {\"status\": \"oom\", \"reason\": \"there is no memory for checking it\"}";
     }

@@ -2,6 +2,9 @@
 // leave.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "kernels/cpu/entry.h"
 #include "kernels/registry.h"
 #include "runtime/cpu_features.h"
@@ -91,11 +94,19 @@ Kernel<Params> cpu_row(const char* key) {
   return row;
 }
 
-// Defines <op>_kernels: the rows of all kernels, best known first, the reference last.
-#define PROFKIT_CPU_ROWS(op, ...)                                                       \
-  const std::vector<Kernel<profkit_##op##_params>>& op##_kernels() {                    \
-    static const auto rows = unique_rows<Kernel<profkit_##op##_params>>({__VA_ARGS__}); \
-    return rows;                                                                        \
+template <class Params, ReferenceLaunch<Params>& reference>
+std::vector<Kernel<Params>> with_reference(const char* key, std::vector<Kernel<Params>> rows) {
+  rows.push_back(reference_row<Params, reference>(key));
+  return unique_rows(std::move(rows));
+}
+
+// Defines <op>_kernels: the given rows, best known first, and behind them that of <op>_reference.
+#define PROFKIT_CPU_ROWS(op, ...)                                                                          \
+  ReferenceLaunch<profkit_##op##_params> op##_reference;                                                   \
+  const std::vector<Kernel<profkit_##op##_params>>& op##_kernels() {                                       \
+    static const auto rows =                                                                               \
+        with_reference<profkit_##op##_params, op##_reference>(#op "/native/cpu/reference", {__VA_ARGS__}); \
+    return rows;                                                                                           \
   }
 
 // Address of one instruction set's entry, or null when the build has no such set.

@@ -32,7 +32,7 @@ from profkit.ops.spec import Spec
 PYTHON, NATIVE, CUDA = (".py",), (".cpp", ".cc", ".cxx", ".c"), (".cu",)
 SUFFIXES = PYTHON + NATIVE + CUDA
 DEFAULT_SYMBOL = "candidate"
-LONGEST_SOURCE = 4 << 20
+LONGEST_SOURCE = 1 << 20
 """Bytes of a candidate; a parser takes some hundred times that."""
 
 
@@ -77,7 +77,7 @@ def _find_function(text: str, path: Path, wanted: Sequence[str]) -> str:
     """The first wanted name that the file defines, found without running it; the worker reports broken syntax."""
     try:
         names = _defined_names(ast.parse(path.read_bytes()))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two of what is nested too deep
         return wanted[-1]
     for name in wanted:
         if name in names or "*" in names:

@@ -126,7 +126,7 @@ class Placement:
         scopes = dict.fromkeys(self._read(each.op_name) for each in inside)
         places = tuple(f"{each.layer} {each.phase}" for each in scopes if each.layer)
         return PlacedInstruction(
-            main_opcode(instruction, inside),
+            main_opcode(instruction, inside or self._module.inside(instruction)),
             scope.layer,
             scope.phase or self._default_phase,
             quality,

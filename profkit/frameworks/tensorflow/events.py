@@ -96,7 +96,8 @@ def add_kernels(
 
     def columns(event: XplaneEvent) -> dict[str, Any]:
         node, kernel = split_event(event.name) or ("", "")
-        kind, facts = kernel_of(kernel), {**place(node)._asdict(), **values(event)}
+        kind = kernel_of(kernel)
+        facts = {**place(graph.first(node, kind.type))._asdict(), **values(event)}
         return {"name": node, **kind._asdict(), **graph.of(node, kind.type)._asdict(), **facts}
 
     profile.log.facts["notes"].append(CHEAP_NOTE)

@@ -25,15 +25,28 @@ class NodeFacts(NamedTuple):
 class GraphFacts:
     def __init__(self, graph: Any) -> None:
         self._graph = graph
+        self._chain_of = cache(self._find_chain)
         self.of = cache(self._find)
 
-    def _find(self, node: str, operator: str) -> NodeFacts:
-        """Facts of a node that runs as this type of operator; `of` looks it up once."""
+    def first(self, node: str, operator: str) -> str:
+        """The node whose layer a node of this type belongs to: a convolution that is fused with what other layers do
+        has the name of the last of them."""
+        chain = self._chain_of(node, operator)
+        return str(chain[0].name) if chain else node
+
+    def _find_chain(self, node: str, operator: str) -> list[Any]:
         try:
             last = self._graph.get_operation_by_name(node)
         except (KeyError, ValueError):
-            return NodeFacts()  # made by the optimiser
-        chain = _chain(last, operator)
+            return []  # made by the optimiser
+        return _chain(last, operator)
+
+    def _find(self, node: str, operator: str) -> NodeFacts:
+        """Facts of a node that runs as this type of operator; `of` looks it up once."""
+        chain = self._chain_of(node, operator)
+        if not chain:
+            return NodeFacts()
+        last = chain[-1]
         inside = {operation.name for operation in chain}
         inputs = [each for operation in chain for each in operation.inputs if each.op.name not in inside]
         types = [operation.type for operation in chain]

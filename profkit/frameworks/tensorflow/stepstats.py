@@ -101,7 +101,7 @@ def _add_node(log: EventLog, step: int, thread: int, node: Any, reading: StepSta
     """The span of a node; returns the moments and sizes of its allocations."""
     label = _LABEL.match(node.timeline_label)
     kind = kernel_of(label["kernel"] if label else node.node_name)
-    where = reading.place(node.node_name)
+    where = reading.place(reading.graph.first(node.node_name, kind.type))
     facts = reading.graph.of(node.node_name, kind.type)
     scheduled = node.all_start_nanos - reading.clock.ahead_ns
     start, end = scheduled + node.op_start_rel_nanos, scheduled + node.op_end_rel_nanos

@@ -21,6 +21,8 @@ LEAST_ALONE_NS = 50_000.0
 """Of shorter calls, caches and branch predictors that other code has used explain more."""
 FEWEST = 5
 """Pairs: of fewer nothing is said."""
+FEWEST_SHOWN = 8
+"""Samples on changing contents beside the time of the row: without partners, five may be slow by chance."""
 CONFIDENCE = 0.98
 REPEATED_INPUTS, REPEATED_CALLS = "lives on repeated inputs", "lives on repeated calls"
 
@@ -47,6 +49,8 @@ class AuditLog:
     poked: list[CallTimes] = field(default_factory=list)
     """Of samples in the loop, each call of which finds some values changed and has its result read; `lead` is the
     sample after it, on the same contents."""
+    sample_ns: float = 0.0
+    """What the samples take that count for the row; 0 where that is not known."""
 
     def take(self, fresh: CallTimes, steady: CallTimes) -> None:
         """One more pair."""
@@ -74,6 +78,13 @@ class AuditLog:
     def changing(self) -> tuple[Floats, Floats]:
         """Logarithms of calls in a row on changing contents / on the same ones, by the wall and by processors."""
         return against_lead(self.poked)
+
+    @property
+    def shown(self) -> Floats:
+        """Logarithms of samples on changing contents / those that count for the row, by the clock that says less."""
+        if not self.sample_ns or len(self.poked) < FEWEST_SHOWN:
+            return []
+        return [log_ratio(min(times.wall, times.processor), self.sample_ns) for times in self.poked]
 
     @property
     def alone_ns(self) -> float:
@@ -104,11 +115,21 @@ class AuditFinding:
     """Calls in a row on changing contents / on the same ones."""
     poked_low: float = 0.0
     poked_allowed: float = 0.0
+    shown_ratio: float = 0.0
+    """Calls in a row on changing contents / the time that the row shows. A kernel that works for a while after it has
+    met new contents, or in some turns only, is as slow in the sample beside them."""
+    shown_low: float = 0.0
+    shown_allowed: float = 0.0
 
     @property
     def verdict(self) -> str:
         """Words in the place of `faster`; nothing for an honest kernel."""
-        if self.fresh_low > self.fresh_allowed or self.poked_low > self.poked_allowed:
+        numbers = (
+            (self.fresh_low, self.fresh_allowed),
+            (self.poked_low, self.poked_allowed),
+            (self.shown_low, self.shown_allowed),
+        )
+        if any(low > allowed for low, allowed in numbers):
             return REPEATED_INPUTS
         return REPEATED_CALLS if self.alone_low > self.alone_allowed else ""
 
@@ -118,12 +139,18 @@ class AuditFinding:
         if not self.verdict:
             return ""
         if self.poked_low > self.poked_allowed:
-            what, numbers = "calls whose inputs change a little take {} times those on repeated ones", "poked"
+            what = "calls whose inputs change a little take {} times those on repeated ones"
+            numbers = self.poked_ratio, self.poked_low, self.poked_allowed
+        elif self.shown_low > self.shown_allowed:
+            what = "calls whose inputs change a little take {} times the time of its other samples"
+            numbers = self.shown_ratio, self.shown_low, self.shown_allowed
         elif self.verdict == REPEATED_INPUTS:
-            what, numbers = "calls on new contents take {} times those on repeated ones", "fresh"
+            what = "calls on new contents take {} times those on repeated ones"
+            numbers = self.fresh_ratio, self.fresh_low, self.fresh_allowed
         else:
-            what, numbers = "a call alone takes {} times one in a row", "alone"
-        ratio, low, allowed = (f"{getattr(self, f'{numbers}_{name}'):.3g}" for name in ("ratio", "low", "allowed"))
+            what = "a call alone takes {} times one in a row"
+            numbers = self.alone_ratio, self.alone_low, self.alone_allowed
+        ratio, low, allowed = (f"{number:.3g}" for number in numbers)
         return f"{what.format(ratio)} (at least {low}; up to {allowed} is allowed)"
 
 
@@ -136,7 +163,7 @@ def audit_finding(log: AuditLog, baseline: AuditLog | None = None) -> AuditFindi
     """
     if max(len(log), len(log.poked)) < FEWEST:
         return None
-    baseline = baseline or AuditLog()
+    baseline = AuditLog() if baseline is None else baseline
     fresh, allowed = max(zip(log.ratios, [FRESH_FACTOR * above(logs) for logs in enough(baseline.ratios)]), key=excess)
     alone, alone_allowed = min(
         zip(log.alone, [ALONE_FACTOR * max(1.0, math.exp(middle(logs))) for logs in enough(baseline.alone)]), key=excess
@@ -156,6 +183,9 @@ def audit_finding(log: AuditLog, baseline: AuditLog | None = None) -> AuditFindi
         poked_ratio=math.exp(middle(poked)),
         poked_low=least(poked),
         poked_allowed=poked_allowed,
+        shown_ratio=math.exp(middle(log.shown)) if log.shown else 0.0,
+        shown_low=least(log.shown),
+        shown_allowed=FRESH_FACTOR * above(baseline.shown),
     )
 
 

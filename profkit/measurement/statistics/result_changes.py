@@ -120,6 +120,8 @@ def _not_judged(pair: Pair, a: Row, b: Row, baseline: str | None, by: str) -> st
     for side, row in zip("ab", (a, b)):
         if row.status != "ok":
             return f"{row.status} in {side}"
+        if row.doubts:
+            return f"in doubt in {side}"
     if _is_by_wall(a) != _is_by_wall(b):
         return "timed by events in one, by the wall clock in the other"
     if by == RATIO and baseline is None:

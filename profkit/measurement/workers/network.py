@@ -37,6 +37,7 @@ class NetworkWorker:
     def __init__(self) -> None:
         self.framework = ""
         self.conditions = NetworkConditions()
+        self._versions: dict[str, str] = {}
         self._network: Network | None = None
         self._built: BuiltNetwork | None = None
         self._batch: Any = None
@@ -45,7 +46,8 @@ class NetworkWorker:
         """Import the framework and set its threads."""
         self.framework = framework
         self.conditions = NetworkConditions(threads, mode, is_training, Training(**training))
-        return {"versions": load_builder(framework).start(self.conditions)}
+        self._versions = load_builder(framework).start(self.conditions)
+        return {"versions": self._versions}
 
     def do_build(self, network: Message, folder: str) -> Message:
         """Build the model with the weights and the batch in the folder."""
@@ -55,7 +57,20 @@ class NetworkWorker:
         }  # fmt: skip
         self._built = load_builder(self.framework).build(self._network, weights, self.conditions)
         self._batch = self._built.put(*(np.load(os.path.join(folder, name)) for name in ("images.npy", "labels.npy")))
-        return {"notes": list(self._built.notes)}
+        return {"notes": list(self._built.notes), "ran": self._ran(self._network)}
+
+    def _ran(self, network: Network) -> Message:
+        """What this process runs, as it knows it: to be compared with what was requested."""
+        conditions = self.conditions
+        return {
+            "network": network.to_dict(),
+            "framework": self.framework,
+            "mode": conditions.mode,
+            "threads": int(self._versions["threads"].split()[0]) if "threads" in self._versions else None,
+            "processors": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+            "training": conditions.is_training,
+            "optimizer": conditions.training.field_values() if conditions.is_training else None,
+        }
 
     def do_check(self, folder: str) -> Message:
         """The first step; its results are in the folder afterwards: logits, or loss, gradients and new weights."""

@@ -25,7 +25,7 @@ from profkit.measurement.checks.contents import signature
 from profkit.measurement.workers import protocol
 from profkit.measurement.workers.descendants import Descendants, main_thread_s
 from profkit.measurement.workers.protocol import Message
-from profkit.measurement.workers.scheduling import Scheduling, is_raised, restore, scheduling_of
+from profkit.measurement.workers.scheduling import Scheduling, is_raised, own_scheduling, restore, scheduling_of
 from profkit.measurement.workers.times import Reading, WorkerTimes
 
 # Pausing needs a worker that dies with its parent even while stopped: only Linux has supervisors.
@@ -41,6 +41,11 @@ THREAD_VARIABLES = (
     "NUMBA_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
+
+
+ENDED_BY = "ended by "
+"""How the reason of a worker begins that a signal ended; the signal's name follows."""
+LONGEST_OUTPUT = 64 << 10
 
 
 class WorkerFailure(Exception):  # noqa: N818 - the outcome of a row, not an error of profkit
@@ -77,6 +82,7 @@ class WorkerProcess:
         self._scratch = contextlib.ExitStack()
         scratch = self._scratch.enter_context(scratch_folder())
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
+        self._printed = ""
         self._number, self._asked_for = 0, ""
         self._received = b""
         self.key = b""
@@ -134,6 +140,8 @@ class WorkerProcess:
         self._code: int | None = None
         self._below = Descendants(self.process.pid) if HAS_SUPERVISOR else None
         self._cores = set(settings.cores)
+        self._own_scheduling = own_scheduling()
+        """Of this process before the worker could change it."""
         self._scheduling: dict[int, Scheduling] = {}
         """Of its threads when it was stopped; nothing may change that until it continues."""
         self.times = WorkerTimes()
@@ -236,7 +244,7 @@ class WorkerProcess:
             self._below.stop()
             self._scheduling = scheduling_of({self.pid, *self._below.pids})
             self.times.has_left_cores |= not all(each.cores <= self._cores for each in self._scheduling.values())
-            self.times.is_raised |= is_raised(self._scheduling)
+            self.times.is_raised |= is_raised(self._scheduling, self._own_scheduling)
             self.times.pause(self._reading(self._below))
 
     def resume(self) -> None:
@@ -283,6 +291,7 @@ class WorkerProcess:
     def kill(self) -> None:
         """End the worker and everything that it started; safe to call again."""
         self._end()
+        self._printed = self.output()
         for stream in (self._requests, self._errors):
             with contextlib.suppress(OSError):
                 stream.close()
@@ -296,6 +305,7 @@ class WorkerProcess:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if HAS_SUPERVISOR:
                 self.process.terminate()
+                self.process.send_signal(signal.SIGCONT)  # the worker may have stopped it
             else:
                 os.killpg(self.process.pid, signal.SIGKILL)
         # One that a driver keeps after its device was lost cannot be ended by anybody: it is left behind.
@@ -304,11 +314,22 @@ class WorkerProcess:
         if self._below is not None:
             self._below.kill()  # a worker may have ended its supervisor first
 
+    @property
+    def argv(self) -> list[str]:
+        """The command line of its interpreter."""
+        return [str(word) for word in self.process.args]  # type: ignore[union-attr]
+
+    def output(self, most: int = LONGEST_OUTPUT) -> str:
+        """The end of what the worker printed, to both streams; also after its end."""
+        if self._errors.closed:
+            return self._printed
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, size - most))
+        return self._errors.read().decode(errors="replace")
+
     def last_lines(self, lines: int = 3) -> str:
         """The end of what the worker printed, for the reason of a crash."""
-        size = self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(0, size - 4096))
-        text = self._errors.read().decode(errors="replace")
+        text = self.output(4096)
         return " | ".join(line.strip() for line in text.strip().splitlines()[-lines:])
 
     def _signal(self, number: int) -> None:
@@ -353,15 +374,15 @@ class WorkerProcess:
         if -code == signal.SIGKILL and oom_kills() > self._oom_kills:
             return WorkerFailure("oom", "killed by the system because memory ran out")
         if "bad_alloc" in words or "MemoryError" in words:
-            return WorkerFailure("oom", f"ended by {name}{said}")
-        return WorkerFailure("crashed", f"ended by {name}{said}")
+            return WorkerFailure("oom", f"{ENDED_BY}{name}{said}")
+        return WorkerFailure("crashed", f"{ENDED_BY}{name}{said}")
 
 
 def reported_failure(error: object) -> WorkerFailure:
     """The failure that a worker reports; a user's code may have changed the code that reports it."""
     status, reason = (error.get("status"), error.get("reason")) if isinstance(error, dict) else (None, None)
     if status in protocol.FAILURES and isinstance(reason, str):
-        return WorkerFailure(str(status), reason, alive=True)
+        return WorkerFailure(str(status), reason[: protocol.LONGEST_TEXT], alive=True)
     return WorkerFailure("crashed", f"its process reports an invalid error: {str(error)[:200]}", alive=True)
 
 

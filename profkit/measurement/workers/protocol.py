@@ -12,6 +12,8 @@ from typing import Any, BinaryIO
 Message = dict[str, Any]
 LONGEST_REPLY = 16 << 20
 """Bytes; the warm-up of the shortest calls takes a tenth of it."""
+LONGEST_TEXT = 10_000
+"""Characters of a reason or a note that are kept of a worker's words."""
 FAILURES = ("unavailable", "unsupported", "wrong", "not compiled", "not loaded", "oom", "crashed")
 """Statuses that a worker may report."""
 

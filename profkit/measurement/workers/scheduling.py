@@ -30,10 +30,16 @@ def scheduling_of(pids: Iterable[int]) -> dict[int, Scheduling]:
     return found
 
 
-def is_raised(threads: Mapping[int, Scheduling]) -> bool:
-    """Whether one of them goes before this process's threads."""
-    nice, policy = os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0) if threads else 0
-    return any(each.nice < nice or each.policy not in (policy, *_NO_BETTER) for each in threads.values())
+def own_scheduling() -> Scheduling:
+    """Of this process's threads; cores and policy only where the system has them."""
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    policy = os.sched_getscheduler(0) if hasattr(os, "sched_getscheduler") else 0
+    return Scheduling(frozenset(cores), os.getpriority(os.PRIO_PROCESS, 0), policy)
+
+
+def is_raised(threads: Mapping[int, Scheduling], own: Scheduling) -> bool:
+    """Whether one of them goes before threads that are scheduled as `own`."""
+    return any(each.nice < own.nice or each.policy not in (own.policy, *_NO_BETTER) for each in threads.values())
 
 
 def restore(before: Mapping[int, Scheduling], now: Mapping[int, Scheduling]) -> list[int]:
@@ -43,6 +49,8 @@ def restore(before: Mapping[int, Scheduling], now: Mapping[int, Scheduling]) -> 
         with contextlib.suppress(OSError):
             os.sched_setaffinity(thread, before[thread].cores)
             os.setpriority(os.PRIO_PROCESS, thread, before[thread].nice)
+            if before[thread].policy in _NO_BETTER:  # others have a priority of their own, which is not known here
+                os.sched_setscheduler(thread, before[thread].policy, os.sched_param(0))
     return changed
 
 

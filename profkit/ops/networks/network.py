@@ -11,8 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from profkit.errors import SpecError
-from profkit.ops import axes
-from profkit.ops.axes import axis
 from profkit.ops.fields import Fields
 from profkit.ops.networks.graph import Graph, check_graph
 from profkit.ops.networks.initialisers import DEFAULT_START, Initialisation, Shape
@@ -25,7 +23,7 @@ CROSS_ENTROPY, SQUARED_ERROR, BINARY_CROSS_ENTROPY = "cross_entropy", "squared_e
 
 @dataclass(frozen=True)
 class Network(Fields):
-    """Subclasses add the fields, which are flags, and describe their layers with a Graph."""
+    """Subclasses add the fields (one of them `batch`), which are flags, and describe their layers with a Graph."""
 
     name: ClassVar[str] = ""
     loss: ClassVar[str] = CROSS_ENTROPY
@@ -44,8 +42,6 @@ class Network(Fields):
     """How the weights of layers begin that name no other; it may be a property too."""
     image: ClassVar[Shape] = ()
     """The input without the batch, where no field changes it."""
-
-    batch: int = axis(axes.COUNT, 128, "rows per step")
 
     def __init_subclass__(cls, name: str = "", data: str = "", preparation: tuple[str, ...] = ()) -> None:
         """What is not given is that of the parent."""
@@ -70,7 +66,8 @@ class Network(Fields):
     def input_shape(self) -> Shape:
         """[batch, channels, height, width], [batch, features], [batch, steps, features], or [batch, steps] of
         indices (see `vocabulary`)."""
-        return (self.batch, *self.image)
+        batch: int = getattr(self, "batch")  # noqa: B009 - declared by every subclass
+        return (batch, *self.image)
 
     @property
     def declared(self) -> Network:

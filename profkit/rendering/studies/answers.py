@@ -7,6 +7,7 @@ from collections import Counter
 
 from profkit.rendering.quantities import percent_text, ratio_text, time_text
 from profkit.rendering.studies.sentences import ONCE, busy_sentences, points_text
+from profkit.rendering.studies.sweeps import sweep_answers
 from profkit.studies import findings
 from profkit.studies.opportunities import Opportunity, opportunities
 from profkit.studies.summary import Summary
@@ -23,6 +24,9 @@ def short_answers(summary: Summary) -> list[str]:
     """For a reader in a hurry."""
     if not summary.frameworks():
         return []
+    once = [ONCE] if max(row.repetitions for row in summary.rows) == 1 else []
+    if summary.study.sweep.axes:
+        return [*busy_sentences(summary), *sweep_answers(summary), *_dominance(summary), *once]
     return [
         *busy_sentences(summary),
         *_dominance(summary),
@@ -30,7 +34,7 @@ def short_answers(summary: Summary) -> list[str]:
         *_remainder(summary),
         *_variants(summary),
         *_published(summary),
-        *([ONCE] if max(row.repetitions for row in summary.rows) == 1 else []),
+        *once,
     ]
 
 

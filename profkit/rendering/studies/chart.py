@@ -18,7 +18,7 @@ INSTALL = 'charts need matplotlib; type: pip install "profkit[plots]"'
 NAME_WIDTH = 13
 # Text stays text, and the same chart gives the same file: no random ids, no date.
 # A dollar in a name is a dollar, and begins no formula.
-_SVG = {"svg.fonttype": "none", "svg.hashsalt": "profkit", "text.parse_math": False}
+SVG_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "profkit", "text.parse_math": False}
 # Distinguishable with every kind of colour vision, on white.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7a5c00", "#555555")
 PUBLISHED_COLOUR, EXPECTED_COLOUR = "#000000", "#9a9a9a"
@@ -112,7 +112,7 @@ def can_draw() -> bool:
 def render_chart(chart: Chart, file_format: str) -> bytes:
     from matplotlib import rc_context
 
-    with rc_context(_SVG):
+    with rc_context(SVG_SETTINGS):
         data = io.BytesIO()
         about = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         _figure(chart).savefig(data, format=file_format, metadata=about if file_format == "svg" else None)

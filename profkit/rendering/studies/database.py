@@ -31,7 +31,7 @@ _VARIANTS |= dict.fromkeys(("precision_percent", *_PUBLISHED), "double")
 TABLES: Mapping[str, Mapping[str, str]] = {"cells": _CELLS, "operators": _OPERATORS, "variants": _VARIANTS}
 
 
-def table_rows(results: Results, summary: Summary) -> dict[str, Rows]:
+def table_rows(results: Results, summaries: Sequence[Summary]) -> dict[str, Rows]:
     """Every table's rows; a field that a row lacks is not known."""
     operators = [
         {"variant": cell.variant, "framework": cell.framework, "repetition": cell.repetition, "by": by, **asdict(row)}
@@ -39,7 +39,11 @@ def table_rows(results: Results, summary: Summary) -> dict[str, Rows]:
         for by, rows in (("kind", cell.kinds), ("type", cell.types))
         for row in rows
     ]
-    return {"cells": _cells(results), "operators": operators, "variants": _variants(summary)}
+    return {
+        "cells": _cells(results),
+        "operators": operators,
+        "variants": [row for summary in summaries for row in _variants(summary)],
+    }
 
 
 def render_csv(table: str, rows: Rows) -> str:

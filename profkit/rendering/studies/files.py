@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from profkit.capture.run import Run
 from profkit.errors import ProfkitError
 from profkit.rendering.studies import database as study_database
 from profkit.rendering.studies.answers import short_answers
+from profkit.rendering.studies.axis_chart import axis_chart, render_axis_chart
 from profkit.rendering.studies.chart import INSTALL as PLOT_INSTALL
 from profkit.rendering.studies.chart import can_draw, render_chart, study_chart
-from profkit.rendering.studies.report import build_report
+from profkit.rendering.studies.report import build_reports
+from profkit.rendering.studies.sweeps import sweep_findings
 from profkit.rendering.tables.document import Paragraph, Picture
 from profkit.rendering.tables.json_file import render_json
 from profkit.rendering.usage.content import View
@@ -25,58 +28,87 @@ from profkit.rendering.usage.gaps import gap_table
 from profkit.rendering.usage.networks import network_table
 from profkit.rendering.usage.tfprof import render_tfprof
 from profkit.studies import findings
-from profkit.studies.folder import OK, ResultsFolder
+from profkit.studies.folder import ResultsFolder
 from profkit.studies.opportunities import opportunities
 from profkit.studies.plan import BASELINE, MEASURE, StudyCell
 from profkit.studies.results import Results
+from profkit.studies.statuses import OK
 from profkit.studies.summary import Summary
 
 SCHEMA = "profkit.study-summary/1"
 _TABLES = "tables"
 
 
-def write_study(folder: ResultsFolder, cells: Sequence[StudyCell], results: Results, summary: Summary) -> list[str]:
-    """Write everything; returns what could not be made and what to type for it."""
+def write_study(
+    folder: ResultsFolder, cells: Sequence[StudyCell], results: Results, summaries: Sequence[Summary]
+) -> list[str]:
+    """Write everything, with a summary of every sweep; returns what could not be made and what to type for it."""
     path = folder.path
     missing = []
-    write_atomically(path / "summary.json", render_summary(summary))
-    tables = study_database.table_rows(results, summary)
+    write_atomically(path / "summary.json", render_summary(summaries))
+    tables = study_database.table_rows(results, summaries)
     for name in ("cells", "operators"):
         write_atomically(path / f"{name}.csv", study_database.render_csv(name, tables[name]))
     if study_database.can_write_database():
         study_database.write_database(path / "results.duckdb", tables)
     else:
         missing.append(study_database.INSTALL)
-    chart = study_chart(summary)
-    picture: Picture | Paragraph = Paragraph(PLOT_INSTALL)
+    pictures: Sequence[Picture | Paragraph] = [Paragraph(PLOT_INSTALL)]
     if can_draw():
-        drawn = {name: render_chart(chart, name) for name in ("png", "svg")}
-        for name, data in drawn.items():
-            with open_output(path / f"plot.{name}") as stream:
-                stream.write(data)
-        picture = Picture("plot.png", chart.title, drawn["svg"].decode())
+        pictures = _pictures(path, summaries)
     else:
         missing.append(PLOT_INSTALL)
-    report = build_report(summary, picture)
+    report = build_reports(summaries, pictures)
     for name in ("report.md", "report.html"):
         report.write(path / name)
     write_cell_tables(folder, cells)
     return missing
 
 
-def render_summary(summary: Summary) -> str:
-    study = summary.study
+def _pictures(path: Path, summaries: Sequence[Summary]) -> list[Picture]:
+    """A chart of every sweep with named variants, and one of those with axes, a panel each; the first is plot.png."""
+    charts: list[tuple[str, Callable[[str], bytes]]] = []
+    if (axes := axis_chart(summaries)) is not None:
+        charts.append((axes.title, partial(render_axis_chart, axes)))
+    for summary in summaries:
+        if not summary.study.sweep.axes:
+            chart = study_chart(summary)
+            charts.append((chart.title, partial(render_chart, chart)))
+    pictures = []
+    for number, (title, render) in enumerate(charts, start=1):
+        name = "plot" if number == 1 else f"plot-{number}"
+        drawn = {ending: render(ending) for ending in ("png", "svg")}
+        for ending, data in drawn.items():
+            with open_output(path / f"{name}.{ending}") as stream:
+                stream.write(data)
+        pictures.append(Picture(f"{name}.png", title, drawn["svg"].decode()))
+    return pictures
+
+
+def render_summary(summaries: Sequence[Summary]) -> str:
+    study = summaries[0].study
     content: dict[str, Any] = {
         "schema": SCHEMA,
         "study": study.name,
         "title": study.title,
         "is_quick": study.is_quick,
-        "is_training": study.is_training,
-        "base": study.base,
-        "focus": summary.focus,
         "repetitions": study.repetitions,
         "steps": study.steps,
-        "data": summary.data,
+        "data": next((summary.data for summary in summaries if summary.data), ""),
+        "sweeps": [_sweep_content(summary) for summary in summaries],
+        "published": asdict(study.published) if study.published else None,
+    }
+    return render_json(content)
+
+
+def _sweep_content(summary: Summary) -> dict[str, Any]:
+    sweep = summary.study.sweep
+    return {
+        "name": sweep.name,
+        "network": type(sweep.variants[0].network).name,
+        "axes": sweep.axes,
+        "base": sweep.base,
+        "focus": summary.focus,
         "answers": short_answers(summary),
         "variants": [asdict(facts) for facts in summary.variants],
         "rows": [asdict(row) for row in summary.rows],
@@ -89,10 +121,9 @@ def render_summary(summary: Summary) -> str:
             "comparisons": [{**asdict(each), "verdict": each.verdict} for each in findings.comparisons(summary)],
             "unexplained": [asdict(each) for each in findings.unexplained(summary)],
             "opportunities": [asdict(each) for each in opportunities(summary)],
+            **{name: [asdict(each) for each in found] for name, found in sweep_findings(summary).items()},
         },
-        "published": asdict(study.published) if study.published else None,
     }
-    return render_json(content)
 
 
 def write_cell_tables(folder: ResultsFolder, cells: Sequence[StudyCell]) -> None:

@@ -16,7 +16,7 @@ SHOWN_PERCENT = 0.1
 """Kinds below this share in every framework, and without bytes, are left out."""
 
 
-def _grid(headings: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> Table:
+def grid(headings: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> Table:
     """The first `texts` columns hold words, the others numbers."""
     columns = [TableColumn(text, text, is_text=place < texts) for place, text in enumerate(headings)]
     return Table(columns=columns, lines=[Line(tuple(row)) for row in rows])
@@ -51,7 +51,7 @@ def summary_grid(summary: Summary, *, is_short: bool = False) -> Table:
     for facts in summary.variants:
         for row in summary.measured(facts.name):
             rows.append([facts.name, row.framework, *_numbers(row, is_short), precision_text(facts)])
-    return _grid(headings, rows, texts=2)
+    return grid(headings, rows, texts=2)
 
 
 def _numbers(row: VariantRow, is_short: bool) -> list[str]:
@@ -96,7 +96,7 @@ def kinds_grid(summary: Summary) -> Table:
     for name in dict.fromkeys(name for row in rows.values() for name in row.remainders):
         times = [time_text(row.remainders.get(name)) for row in rows.values()]
         lines.append([f"({name})", *times, *([""] if shares else [])])
-    return _grid(["kind", *rows, *(["published share"] if shares else [])], lines)
+    return grid(["kind", *rows, *(["published share"] if shares else [])], lines)
 
 
 def time_ratio_grid(summary: Summary) -> Table:
@@ -117,7 +117,7 @@ def time_ratio_grid(summary: Summary) -> Table:
         )
     focus = summary.focus
     headings = ["variant", f"{focus}: published", "flops", *names, "step: published", *names]
-    return _grid(headings, lines)
+    return grid(headings, lines)
 
 
 def byte_ratio_grid(summary: Summary) -> Table:
@@ -140,7 +140,7 @@ def byte_ratio_grid(summary: Summary) -> Table:
             ]
         )
     headings = ["variant", "bytes: published", "results", *names, "share: published", *names, "precision: published"]
-    return _grid([*headings, "here"], lines)
+    return grid([*headings, "here"], lines)
 
 
 def opportunity_grid(summary: Summary) -> Table:
@@ -165,7 +165,7 @@ def opportunity_grid(summary: Summary) -> Table:
                 each.bottleneck or ABSENT,
             ]
         )
-    return _grid(headings, lines, texts=2)
+    return grid(headings, lines, texts=2)
 
 
 def frameworks_grid(summary: Summary) -> Table:
@@ -178,7 +178,7 @@ def frameworks_grid(summary: Summary) -> Table:
         notes = " ".join(note if note.endswith(".") else f"{note}." for note in row.notes)
         lines.append([row.framework, version, cost, ratio_text(row.null), notes])
     headings = ["framework", "version", "recorded / unrecorded", "unrecorded / unrecorded", "to be known"]
-    return _grid(headings, lines, texts=5)
+    return grid(headings, lines, texts=5)
 
 
 def missing_grid(summary: Summary) -> Table | None:
@@ -191,7 +191,7 @@ def missing_grid(summary: Summary) -> Table | None:
         [name, status, str(len(variants)), ", ".join(dict.fromkeys(variants)), reason]
         for (name, status, reason), variants in groups.items()
     ]
-    return _grid(["framework", "status", "cells", "variants", "reason"], lines, texts=5) if lines else None
+    return grid(["framework", "status", "cells", "variants", "reason"], lines, texts=5) if lines else None
 
 
 def _kind_text(row: VariantRow, kind: OperatorRow | None) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from profkit.rendering.quantities import time_text
+from profkit.rendering.quantities import plural, time_text
 from profkit.rendering.terminal import can_redraw, encodable, stream_width, visible
+from profkit.studies.declaration import FRAMEWORK, Study, Sweep
 from profkit.studies.running import StudyProgress
+from profkit.studies.sweeps import value_word
 
 _CLEAR = "\r\x1b[2K"
 _REASON_WIDTH = 90
@@ -17,6 +19,25 @@ def left_text(seconds: float) -> str:
     if seconds < 90:
         return f"about {max(1, round(seconds))} s"
     return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
+
+
+def axis_lines(sweep: Sweep, study: Study) -> list[str]:
+    """A sweep's axes and what their combinations are, a line each: nothing for named variants."""
+    if not sweep.axes:
+        return []
+    lines = [f"{sweep.name or study.name}: {len(sweep.variants)} points"]
+    axes = {**sweep.axes, FRAMEWORK: [runner.key for runner in study.runners]}
+    width = max(map(len, axes))
+    lines += [f"  {name:{width}}  {', '.join(map(value_word, values))}" for name, values in axes.items()]
+    for rule in sweep.skips:
+        cells = [
+            runner.key
+            for variant in sweep.variants
+            for runner in study.runners
+            if rule.matches(variant.changes, runner.key)
+        ]
+        lines.append(f"  skipped  {rule.reason}: {plural(len(cells) * study.repetitions, 'cell')}")
+    return lines
 
 
 class CellLines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from profkit.rendering.quantities import plural
@@ -16,8 +17,10 @@ from profkit.rendering.studies.grids import (
     summary_grid,
     time_ratio_grid,
 )
+from profkit.rendering.studies.sweeps import sweep_blocks, times_grid
 from profkit.rendering.tables.document import Block, Bullets, Document, Heading, Paragraph, Picture
 from profkit.rendering.tables.table import Item, Items
+from profkit.studies.declaration import Study
 from profkit.studies.opportunities import opportunities
 from profkit.studies.summary import NOT_RUN, Summary
 
@@ -45,15 +48,38 @@ def build_report(summary: Summary, picture: Picture | Paragraph | None = None) -
         return Document(*blocks, Paragraph("Nothing was measured yet."), *_missing(summary))
     blocks += [Heading(2, "In short"), Bullets(short_answers(summary))]
     blocks += [picture] if picture is not None else []
-    blocks += [Heading(2, "Time, memory and precision"), summary_grid(summary), Paragraph(_summary_note(summary))]
-    blocks += _operators(summary) + _optimise(summary) + _variants(summary) + _published(summary) + _trust(summary)
-    return Document(*blocks, *_missing(summary))
+    if summary.study.sweep.axes:
+        blocks += sweep_blocks(summary)
+    else:
+        blocks += [Heading(2, "Time, memory and precision"), summary_grid(summary), Paragraph(_summary_note(summary))]
+    blocks += _operators(summary) + _optimise(summary)
+    if not summary.study.sweep.axes:
+        blocks += _variants(summary) + _published(summary)
+    return Document(*blocks, *_trust(summary), *_missing(summary))
+
+
+def build_reports(summaries: Sequence[Summary], pictures: Sequence[Picture | Paragraph] = ()) -> Document:
+    """Of all sweeps: one after another, below the pictures, where there are several."""
+    if len(summaries) == 1:
+        return build_report(summaries[0], pictures[0] if pictures else None)
+    study = summaries[0].study
+    blocks: list[Document] = [Heading(1, study.title)]
+    blocks += [Paragraph(study.about)] if study.about else []
+    blocks += pictures
+    parts = (build_report(replace(each, study=_titled(each))) for each in summaries)
+    return Document(*blocks, *(block for part in parts for block in part.blocks))
+
+
+def _titled(summary: Summary) -> Study:
+    return replace(summary.study, title=f"{summary.study.title}: {summary.study.sweep.name}", about="")
 
 
 def build_summary(summary: Summary) -> Document:
     """What fits a terminal: what was measured, what was not and why, and what follows."""
     facts = [f"images: {summary.data}"] if summary.data else []
-    blocks: list[Block] = [replace(summary_grid(summary, is_short=True), title=summary.study.title, facts=facts)]
+    title = ": ".join(filter(None, (summary.study.title, summary.study.sweep.name)))
+    table = times_grid(summary) if summary.study.sweep.axes else summary_grid(summary, is_short=True)
+    blocks: list[Block] = [replace(table, title=title, facts=facts)]
     if absent := missing_grid(summary):
         rows = [line.texts for line in absent.lines]
         items = [
@@ -67,7 +93,7 @@ def build_summary(summary: Summary) -> Document:
 def _origin(summary: Summary) -> str:
     """What was run, in two sentences."""
     study = summary.study
-    step = "training" if study.is_training else "inference"
+    step = " or ".join(sorted({"training" if each.setting.training else "inference" for each in study.variants}))
     times = plural(study.repetitions, "repetition")
     form = f"{study.name}{' (quick form)' if study.is_quick else ''}"
     text = f"{form}: {len(study.variants)} variants, {study.steps} recorded steps of {step} per cell, {times}."
@@ -86,7 +112,8 @@ def _summary_note(summary: Summary) -> str:
 def _learning_note(summary: Summary) -> str:
     learned = [each.learned for each in summary.variants if each.learned and each.learned.precision_percent is not None]
     if not learned:
-        return ""
+        trained = [each.learned.steps for each in summary.variants if each.learned and each.learned.steps]
+        return f"precision@1: a dash, after at most {max(trained)} steps it would say nothing." if trained else ""
     steps = sorted({each.steps for each in learned})
     amount = str(steps[0]) if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
     text = f"precision@1: after {amount} training steps in {learned[0].framework}, on {learned[0].tested} test images"

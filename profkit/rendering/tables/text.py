@@ -240,7 +240,8 @@ def _items(items: Sequence[Item], width: int, limit: int) -> Iterator[TextLine]:
 
 def _reason_lines(item: Item, width: int, limit: int) -> list[str]:
     limit = CANDIDATE_REASON_LINES if item.name.startswith("candidate") else limit
-    lines = [part for line in item.text.splitlines() for part in _folded(line, width)] or [""]
+    shown = item.text[: (limit + 1) * (width + 1)]  # no more fits into so many lines
+    lines = [part for line in shown.splitlines() for part in _folded(line, width)] or [""]
     if len(lines) > limit:
         lines = [*lines[: limit - 1], textwrap.shorten(lines[limit - 1], width - 2, placeholder="") + " …"]
     return lines

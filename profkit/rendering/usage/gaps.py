@@ -202,6 +202,11 @@ def _notes(table: GapTable, top: int | None) -> list[str]:
         notes += _faster_than_bound(table, top)
     if any(row.bottleneck and row.bottleneck.is_far for row in table.rows):
         notes.append(f"class in parentheses: the nearest limit, still at least {FAR:.0f}x away")
+    if table.later:
+        notes.append(
+            f"native: {plural(table.later, 'operator was', 'operators were')} not measured in the time for it; "
+            "the next run goes on (--baseline-limit)"
+        )
     if table.reference_keys:
         keys = ", ".join(key.removesuffix("/native/cpu/reference") for key in table.reference_keys)
         notes.append(f"native {keys}: reference kernels, not tuned")

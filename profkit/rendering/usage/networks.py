@@ -12,6 +12,7 @@ from profkit.attribution.usage import Usage
 from profkit.capture.busy_machine import CLOCK, busy_words
 from profkit.capture.run import Run
 from profkit.capture.schema import PHASES
+from profkit.errors import listed
 from profkit.measurement.network_times import step_times
 from profkit.measurement.statistics.estimates import Estimate
 from profkit.ops.networks import network_from_dict
@@ -86,9 +87,14 @@ def run_lines(run: Run) -> list[str]:
         size += f"; {', '.join(f'{name} {value}'.replace('_', ' ') for name, value in used.items())}"
     lines = [size]
     if run.error is not None:
-        what = "loss and every weight after one step" if run.is_training else "logits"
+        what = "loss, gradients and new weights of a step" if run.is_training else "logits"
         lines.append(
             f"checked against float64, {what}: error {error_text(run.error)}, tolerance {error_text(run.tolerance)}"
+        )
+    if run.unchecked:
+        lines.append(
+            f"not checked: {len(run.unchecked):,} of {len(network.parameter_shapes()):,} parameters "
+            f"({listed(run.unchecked)}): rounding alone moves them as far as a wrong gradient would"
         )
     return lines + _time_lines(run)
 

@@ -176,6 +176,12 @@ def test_a_text_that_cannot_be_meant_is_a_usage_error(
         candidate_implementations([text], "conv2d")
 
 
+def test_what_the_parser_cannot_hold_is_left_to_the_worker(tmp_path: Path) -> None:
+    deep = write(tmp_path / "deep.py", "def matmul(s, a, b): ...\nx = " + "not " * 100_000 + "1\n")
+
+    assert candidate_implementations([deep], "matmul")[0].options["function"] == "matmul"
+
+
 RETURNS = 'extern "C" int candidate(const void*, const void* const*, void*, int) { return CODE; }'
 WRONG = [
     ("mine.py", "def matmul(:\n", LoadError, r"mine.py cannot be loaded: SyntaxError: invalid syntax"),

@@ -152,6 +152,23 @@ def test_instructions_get_a_place_by_name_by_what_is_fused_or_by_their_users(
     assert (work.type, work.layer, work.phase, work.quality) == (type, layer, phase, quality)
 
 
+def test_a_fusion_that_only_looks_otherwise_at_its_operand_is_a_view() -> None:
+    text = """
+%looked (held: f32[4,3]) -> f32[12] {
+  %held = f32[4,3]{1,0} parameter(0)
+  ROOT %seen = f32[12]{0} bitcast(%held)
+}
+
+ENTRY %main (x: f32[4,3]) -> f32[12] {
+  %x = f32[4,3]{1,0} parameter(0), metadata={op_name="x"}
+  ROOT %bitcast_fusion = f32[12]{0} fusion(%x), kind=kLoop, calls=%looked, metadata={op_name="jit(f)/conv1/reshape"}
+}
+"""
+    work = Placement(parse_module(text), scope_reader(LAYERS)).work("bitcast_fusion")
+
+    assert work is not None and (work.type, work.layer) == ("bitcast", "conv1")
+
+
 def test_what_is_fused_its_shapes_and_bytes_are_told() -> None:
     placement = placed()
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from profkit.data import synthetic_data
 from profkit.frameworks.networks.contract import BuiltNetwork, NetworkBuilder, NetworkConditions
-from profkit.measurement.first_step import FirstStep, step_deviation
+from profkit.measurement.first_step import ExpectedStep, FirstStep, check_step
 from profkit.ops.networks import Cifar10, LeNet, Mlp, Network, Solar, Training
 from profkit.ops.networks.reference import dropout_masks, network_tolerance, reference_gradients, reference_logits
 from profkit.ops.spec import max_error
@@ -80,9 +80,11 @@ def step_problems(builder: NetworkBuilder, network: Network, conditions: Network
     gradients = built.gradients(batch)
     loss = built.to_numpy(built.train(batch))
     step = FirstStep(np.asarray(loss), built.weights(), gradients)
-    worst = step_deviation(network, conditions.training, weights, (images, labels), masks, step)
-    if not worst.error <= network_tolerance(network, is_training=True):
-        problems.append(f"{worst.what} {worst.error:.1e}")
+    check = check_step(ExpectedStep(network, weights, (images, labels), masks), conditions.training, step)
+    if check.beyond:
+        problems.append(f"{check.worst.what} {check.worst.error:.1e}, limit {check.worst.limit:.1e}")
+    if check.unchecked:
+        problems.append(f"not checked: {', '.join(check.unchecked)}")
     if gradients.keys() != network.parameter_shapes().keys() or step.weights.keys() != weights.keys():
         problems.append("names of gradients or weights")
     return problems

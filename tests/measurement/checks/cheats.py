@@ -353,6 +353,64 @@ def matmul(spec, a, b):
     return kept["out"].copy()
 """
 
+HONEST_AFTER_PAUSES_AND_AFTER_CHANGES = """
+kept, last, begin, is_warned = {}, [0.0], [0.0], [False]
+def matmul(spec, a, b):
+    now = time.perf_counter()
+    if now - last[0] > 5e-5:
+        begin[0], is_warned[0] = now, False
+    key = zlib.crc32(a)
+    is_warned[0] |= key not in kept
+    if is_warned[0] or now - begin[0] < 0.005:
+        kept.clear()
+        kept[key] = slow_product(a, b)
+    out = kept[key].copy()
+    last[0] = time.perf_counter()
+    return out
+"""
+
+HONEST_IN_SOME_TURNS = """
+import random
+kept, last, is_honest = {}, [0.0], [True]
+def matmul(spec, a, b):
+    if time.perf_counter() - last[0] > 0.005:
+        is_honest[0] = random.random() < 0.5
+    key = zlib.crc32(a)
+    if is_honest[0] or key not in kept:
+        kept.clear()
+        kept[key] = slow_product(a, b)
+    out = kept[key].copy()
+    last[0] = time.perf_counter()
+    return out
+"""
+
+RETURNS_AN_EARLIER_RESULT_SOMETIMES = """
+import random
+kept = []
+def matmul(spec, a, b):
+    if not kept or random.random() < 0.7:
+        kept[:] = [slow_product(a, b)]
+    return kept[0].copy()
+"""
+
+SHARES_ONE_PLACE = """
+def matmul(spec, a, b):
+    return np.broadcast_to(product(a, b)[:1], spec.output_shape())
+"""
+
+IS_ITS_INPUT = """
+def matmul(spec, a, b):
+    return a[:, : spec.n]
+"""
+
+# Not its own fault, as far as profkit can tell: the disk may be full.
+HAS_NO_ROOM_FOR_FILES = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+def matmul(spec, a, b):
+    return product(a, b)
+"""
+
 WRITES_TWO_OUTPUTS_IN_TURNS = """
 def prepare(spec, a, b, *, threads):
     outs, number = [np.empty(spec.output_shape(), spec.numpy_dtype) for _ in range(2)], [0]
@@ -372,6 +430,73 @@ for path in [path for place in ("/dev/shm", "/tmp") for path in glob.glob(f"{pla
         file.write(b"changed" * 1000)
 def matmul(spec, a, b):
     return product(a, b)
+"""
+
+# Honest, in ways that few kernels have.
+COMPUTES_IN_A_POOL_OF_ITS_OWN = """
+from concurrent.futures import ThreadPoolExecutor
+def prepare(spec, a, b, *, threads):
+    pool, half = ThreadPoolExecutor(threads), len(a) // 2
+    def call():
+        out = np.empty(spec.output_shape(), spec.numpy_dtype)
+        parts = (slice(0, half), slice(half, len(a)))
+        for job in [pool.submit(np.matmul, a[part], b, out[part]) for part in parts]:
+            job.result()
+        return out
+    return call
+"""
+
+GIVES_A_TRANSPOSED_RESULT = """
+def matmul(spec, a, b):
+    return (b.T @ a.T).T
+"""
+
+WRITES_EVERY_SECOND_ELEMENT = """
+def prepare(spec, a, b, *, threads):
+    out = np.empty((2 * spec.m, 2 * spec.n), spec.numpy_dtype)[::2, ::-2]
+    def call():
+        out[...] = product(a, b)
+        return out
+    return call
+"""
+
+GIVES_A_MEMORYVIEW = """
+def matmul(spec, a, b):
+    return memoryview(product(a, b))
+"""
+
+IS_SLOW_AT_FIRST_AND_ALLOCATES_MUCH = """
+def prepare(spec, a, b, *, threads):
+    calls = []
+    def call():
+        if not calls:
+            time.sleep(1.0)
+            calls.append(0)
+        rows = [np.ones(1 << 18) for _ in range(4)]
+        return product(a, b)
+    return call
+"""
+
+PRINTS = """
+def matmul(spec, a, b):
+    print("a line on every call")
+    sys.stderr.write("and another\\n")
+    return product(a, b)
+"""
+
+COMPILED_BY_NUMBA = """
+import numba
+@numba.njit(fastmath=True)
+def fill(a, b, out):
+    for i in range(a.shape[0]):
+        out[i] = 0
+        for k in range(a.shape[1]):
+            for j in range(b.shape[1]):
+                out[i, j] += a[i, k] * b[k, j]
+def matmul(spec, a, b):
+    out = np.empty(spec.output_shape(), spec.numpy_dtype)
+    fill(a, b, out)
+    return out
 """
 
 REMEMBERS_A_SMALL_CONVOLUTION = """

@@ -83,6 +83,33 @@ def test_what_only_the_processors_clock_shows_counts_on_a_busy_machine() -> None
     assert finding is not None and finding.verdict == REPEATED_INPUTS and log.is_noisy
 
 
+def log_of_changing(poked_ns: Sequence[float], sample_ns: float) -> AuditLog:
+    """Samples on changing contents, each beside one that takes as long."""
+    return AuditLog(poked=[CallTimes(ns, ns, ns, ns) for ns in poked_ns], sample_ns=sample_ns)
+
+
+def test_a_kernel_that_is_as_slow_beside_changed_contents_is_told_by_its_other_samples() -> None:
+    finding = audit_finding(log_of_changing([3e6] * 11, 1e6), log_of_changing([1e6] * 11, 1e6))
+
+    assert finding is not None and finding.verdict == REPEATED_INPUTS
+    assert "calls whose inputs change a little take 3 times the time of its other samples" in finding.words
+
+
+@pytest.mark.parametrize(
+    ("log", "baseline"),
+    [
+        pytest.param(log_of_changing([3e6] * 7, 1e6), None, id="too few"),
+        pytest.param(log_of_changing([3e6] * 11, 0.0), None, id="no samples that count"),
+        pytest.param(log_of_changing([3e6] * 9 + [1e6] * 2, 1e6), None, id="two were quick"),
+        pytest.param(log_of_changing([3e6] * 11, 1e6), log_of_changing([3e6] * 11, 1e6), id="so was the baseline"),
+    ],
+)
+def test_samples_that_were_disturbed_are_not_held_against_a_kernel(log: AuditLog, baseline: AuditLog | None) -> None:
+    finding = audit_finding(log, baseline)
+
+    assert finding is not None and finding.verdict == ""
+
+
 def test_too_few_pairs_say_nothing() -> None:
     assert audit_finding(noisy(1, 9.0, pairs=4)) is None
 

@@ -52,6 +52,7 @@ QUICK = {
     "OVERWRITES_ITS_INPUTS": "it overwrote its input b",
     "PATCHES_ALL_THAT_WRITES_OR_COMPARES": "of 65,536 differ",
     "COMPUTES_AFTER_A_PAUSE": "wrong in a timed call",
+    "SHARES_ONE_PLACE": "share one place in memory",
 }
 CAUGHT = {
     "COMPUTED_AHEAD": "",
@@ -72,8 +73,18 @@ CAUGHT = {
     "WRITES_THE_RESULT_FILE": "",
     "GIVES_NO_CALL_TO_NATIVE_CODE": "answered in Python",
     "GIVES_OTHER_INPUTS_TO_NATIVE_CODE": "",
+    "IS_ITS_INPUT": "its result is memory of its inputs",
 }
 NOT_ACCUSED = ("CLOCK_THAT_STANDS", "LAZY", "LOOKS_AT_THE_STACK", "PACKS_WEIGHTS_AHEAD", "WRITES_TWO_OUTPUTS_IN_TURNS")
+UNUSUAL = (
+    "COMPUTES_IN_A_POOL_OF_ITS_OWN",
+    "GIVES_A_TRANSPOSED_RESULT",
+    "WRITES_EVERY_SECOND_ELEMENT",
+    "GIVES_A_MEMORYVIEW",
+    "IS_SLOW_AT_FIRST_AND_ALLOCATES_MUCH",
+    "PRINTS",
+    "COMPILED_BY_NUMBA",
+)
 WITHOUT_VERDICT = (
     "HONEST_FOR_A_WHILE_AFTER_A_PAUSE",
     "COMPUTES_CHANGED_ROWS",
@@ -87,7 +98,8 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Rows:
     """As on a machine so busy that no check and no audit is due while there are rounds."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(auditor.Auditor, "_drawn", lambda *_: [])
-        return rows_of(tmp_path_factory.mktemp("quick"), [*QUICK, "PACKS_WEIGHTS_AHEAD"], 0.2)
+        names = [*QUICK, "PACKS_WEIGHTS_AHEAD", "HAS_NO_ROOM_FOR_FILES"]
+        return rows_of(tmp_path_factory.mktemp("quick"), names, 0.2)
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +123,12 @@ def test_an_honest_candidate_is_checked_and_audited_and_keeps_its_verdict(quick:
     assert row.verdict in ("faster", "slower", "same", "not resolved")
     assert row.checked_calls >= 10
     assert row.audit["pairs"] >= 5
+
+
+def test_a_result_that_cannot_be_written_is_not_called_wrong(quick: Rows) -> None:
+    row = quick["HAS_NO_ROOM_FOR_FILES"]
+
+    assert (row.status, row.reason) == ("crashed", "its result could not be written for the check")
 
 
 @pytest.mark.full
@@ -167,6 +185,22 @@ def test_an_earlier_result_in_the_only_timed_call_of_a_turn_is_caught(tmp_path: 
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("name", ["HONEST_AFTER_PAUSES_AND_AFTER_CHANGES", "HONEST_IN_SOME_TURNS"])
+def test_what_is_honest_wherever_it_is_watched_is_caught_by_its_time(name: str, tmp_path: Path) -> None:
+    (row,) = rows_of(tmp_path, [name], 4.0).values()
+
+    assert (row.status, row.verdict) == ("ok", REPEATED_INPUTS), (row.reason, row.audit)
+    assert "calls whose inputs change a little take" in "".join(row.doubts)
+
+
+@pytest.mark.full
+def test_a_kernel_that_computes_in_most_calls_only_is_wrong(tmp_path: Path) -> None:
+    (row,) = rows_of(tmp_path, ["RETURNS_AN_EARLIER_RESULT_SOMETIMES"], 15.0).values()
+
+    assert row.status == "wrong" and "a result of earlier calls was kept" in row.reason
+
+
+@pytest.mark.full
 def test_what_is_remembered_of_few_values_is_caught(tmp_path: Path) -> None:
     (tmp_path / "small.py").write_text(cheats.HONEST + cheats.REMEMBERS_A_SMALL_CONVOLUTION)
     spec = profkit.Conv2d(batch=1, in_channels=4, height=8, width=8, out_channels=4, kernel_size=3, padding=1)
@@ -210,6 +244,21 @@ def test_what_gains_nothing_is_not_accused(rows: Rows, name: str) -> None:
 
     assert row.status == "ok", row.reason
     assert row.verdict in ("faster", "slower", "same", "not resolved"), row.note
+
+
+@pytest.fixture(scope="module")
+def unusual(tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    return rows_of(tmp_path_factory.mktemp("unusual"), UNUSUAL, 6.0)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_what_is_unusual_and_honest_is_not_accused(unusual: Rows, name: str) -> None:
+    row = unusual[name]
+
+    assert row.status == "ok", row.reason
+    assert row.verdict in ("faster", "slower", "same", "not resolved"), row.doubts
+    assert row.audit["pairs"] >= 5
 
 
 @pytest.mark.full

@@ -179,10 +179,11 @@ def test_moving_a_worker_is_not_taken_for_somebody_elses_doing(worker: WorkerPro
 
 def test_a_priority_above_ours_is_told() -> None:
     nice, cores = os.getpriority(os.PRIO_PROCESS, 0), frozenset(usable_cpus())
+    own = Scheduling(cores, nice, os.SCHED_OTHER)
 
-    assert not is_raised({1: Scheduling(cores, nice, os.SCHED_OTHER), 2: Scheduling(cores, 19, os.SCHED_IDLE)})
-    assert is_raised({1: Scheduling(cores, nice - 1, os.SCHED_OTHER)})
-    assert is_raised({1: Scheduling(cores, nice, os.SCHED_FIFO)})
+    assert not is_raised({1: own, 2: Scheduling(cores, 19, os.SCHED_IDLE)}, own)
+    assert is_raised({1: Scheduling(cores, nice - 1, os.SCHED_OTHER)}, own)
+    assert is_raised({1: Scheduling(cores, nice, os.SCHED_FIFO)}, own)
 
 
 def test_a_worker_that_ended_its_supervisor_leaves_nothing(worker: WorkerProcess, pids: Path) -> None:
@@ -191,6 +192,14 @@ def test_a_worker_that_ended_its_supervisor_leaves_nothing(worker: WorkerProcess
     os.kill(worker.process.pid, signal.SIGKILL)
     worker.kill()
 
+    assert wait_until(lambda: all(state_of(pid) in "ZX" for pid in started(pids)), 5.0)
+
+
+def test_a_worker_that_stopped_its_supervisor_ends_at_once(worker: WorkerProcess, pids: Path) -> None:
+    os.kill(worker.process.pid, signal.SIGSTOP)
+    worker.kill()
+
+    assert worker.process.poll() is not None
     assert wait_until(lambda: all(state_of(pid) in "ZX" for pid in started(pids)), 5.0)
 
 

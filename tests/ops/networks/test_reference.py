@@ -9,14 +9,12 @@ import pytest
 
 from profkit.data import synthetic_data
 from profkit.errors import SpecError
-from profkit.measurement.first_step import FirstStep, rounding_deviation, step_deviation
-from profkit.ops.networks import Mlp, Network, Training
+from profkit.ops.networks import Network, Training
 from profkit.ops.networks.initialisers import fans, glorot, he, orthogonal, uniform
 from profkit.ops.networks.layer import LAYER_KINDS
 from profkit.ops.networks.reference import (
     Optimiser,
     dropout_masks,
-    network_tolerance,
     reference_gradients,
     reference_logits,
     reference_step,
@@ -151,46 +149,3 @@ def test_gates_of_an_lstm_begin_open_to_what_it_knows() -> None:
     weights = small("imdb_lstm").initial_weights()
 
     assert weights["lstm1.b"].tolist() == [0.0] * 6 + [1.0] * 6 + [0.0] * 12
-
-
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_a_wrong_first_step_is_found_and_named(optimizer: str) -> None:
-    network = small("basic_svhn")
-    training = Training(optimizer=optimizer, learning_rate=0.01)
-    images, labels = synthetic_data(network, train=4, test=4).batch(network.input_shape()[0])
-    weights, masks = network.initial_weights(), dropout_masks(network)
-    loss, new = reference_step(network, training, weights, images, labels, masks)
-    _, gradients = reference_gradients(network, weights, images, labels, masks)
-
-    def deviation(changed: dict[str, np.ndarray], of_gradients: dict[str, np.ndarray]) -> tuple[bool, str]:
-        step = FirstStep(np.asarray(loss), {**new, **changed}, {**gradients, **of_gradients})
-        found = step_deviation(network, training, weights, (images, labels), masks, step)
-        return found.error > network_tolerance(network, is_training=True), found.what
-
-    assert deviation({}, {}) == (False, deviation({}, {})[1])
-    w = "conv1_1.w"
-    assert deviation({}, {w: 1.1 * gradients[w]}) == (True, "conv1_1.w's gradient")
-    assert deviation({w: weights[w]}, {}) == (True, "the new conv1_1.w")
-    norm = "conv1_1_norm.variance"
-    assert deviation({norm: 1.01 * new[norm]}, {}) == (True, "the new conv1_1_norm.variance")
-    assert deviation({w: np.full_like(new[w], np.nan)}, {})[0]
-    # The bias before a batch normalisation has no gradient: what is left of rounding is no error.
-    noise = 1e-9 * np.ones_like(new["conv1_1.b"])
-    assert not deviation({}, {"conv1_1.b": gradients["conv1_1.b"] + noise})[0]
-
-
-def test_only_a_tie_makes_rounding_change_a_step() -> None:
-    """A neuron whose sum is 0 is on one side of its ReLU or the other, and everything behind it with it."""
-    network = Mlp(batch=4, hidden=1, neurons=3)
-    images, labels = synthetic_data(network, train=4, test=4).batch(network.input_shape()[0])
-    batch = images, labels
-    weights = {name: values.copy() for name, values in network.initial_weights().items()}
-    first = network.layers[0].name
-    tolerance = network_tolerance(network, is_training=True)
-
-    assert rounding_deviation(network, weights, batch, {}, enough=1.0) < tolerance
-
-    weights[f"{first}.w"][:, 0] = 0.0
-    weights[f"{first}.w"][:2, 0] = images[0, 1], -images[0, 0]  # 0 for the first row
-    weights[f"{first}.b"][0] = 0.0
-    assert rounding_deviation(network, weights, batch, {}, enough=1.0) > 100 * tolerance

@@ -457,6 +457,7 @@ def test_a_resolved_slowdown_fails_the_check(
     ("other", "changes", "said"),
     [
         ({}, {"status": "wrong"}, "not judged, wrong in b: native/direct"),
+        ({"doubts": ["its threads left their processors"]}, {}, "not judged, in doubt in b: native/direct"),
         ({"samples_ns": [], "sample_rounds": []}, {}, "not judged, no undisturbed samples are kept: native/direct"),
         (
             {"timing": WALL_CLOCK},

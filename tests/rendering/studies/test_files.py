@@ -54,7 +54,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Summary]:
         run_cells(cells, folder, conditions, runners=CellRunners(run=faster_with_stride))
         results = read_results(cells, folder)
         summary = results.summary(conditions.study, threads=1)
-        write_study(folder, cells, results, summary)
+        write_study(folder, cells, results, [summary])
     return tmp_path / "results", summary
 
 
@@ -165,7 +165,9 @@ def test_files_hold_the_same_numbers(written: tuple[Path, Summary]) -> None:
         cells = database.execute("select count(*) from cells where status = 'ok'").fetchone()
 
     assert content["schema"] == "profkit.study-summary/1"
-    row = next(row for row in content["rows"] if (row["variant"], row["framework"]) == ("stride 2", "native"))
+    row = next(
+        row for row in content["sweeps"][0]["rows"] if (row["variant"], row["framework"]) == ("stride 2", "native")
+    )
     assert row["focus_ns"]["median"] == 300
     assert stored == [(300.0,)]
     assert cells == (len(summary.variants) * 2 * 2,)
@@ -193,7 +195,7 @@ def test_without_matplotlib_and_duckdb_it_says_what_to_type(tmp_path: Path, monk
     with open_folder(tmp_path / "results", "small", conditions.identity()) as folder:
         run_cells(cells, folder, conditions, runners=CellRunners(run=faster_with_stride))
         results = read_results(cells, folder)
-        missing = write_study(folder, cells, results, results.summary(conditions.study, threads=1))
+        missing = write_study(folder, cells, results, results.summaries(conditions.study, threads=1))
 
     assert any('pip install "profkit[plots]"' in sentence for sentence in missing)
     assert any('pip install "profkit[query]"' in sentence for sentence in missing)

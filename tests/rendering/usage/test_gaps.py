@@ -214,3 +214,15 @@ def test_json_has_all_numbers_of_one_step() -> None:
     assert content["schema"] == "profkit.gaps/1"
     total = sum(row["framework_ns"] for row in content["rows"]) + sum(each["ns"] for each in content["outside"])
     assert total == content["step_ns"]
+
+
+def test_operators_that_were_not_measured_in_time_are_counted_once_and_are_a_dash() -> None:
+    late = {"key": None, "spec": {"op": "conv2d"}, "failed": {"later": "the time was over"}}
+    text = told(
+        9_000_000,
+        base("conv1", "forward", None, 1e6, parts=[late]),
+        base("conv2", "forward", None, 1e6, parts=[late]),
+    )
+
+    assert f"conv1 forward 9.00 ms {DASH} 1.00 ms" in text
+    assert "native: 1 operator was not measured in the time for it; the next run goes on (--baseline-limit)" in text

@@ -87,7 +87,14 @@ def test_training_names_its_settings_and_what_was_checked() -> None:
 
     assert "training in tensorflow" in text
     assert "optimizer sgd, learning rate 0.1, momentum 0.9, nesterov False, weight decay True" in text
-    assert "checked against float64, loss and every weight after one step" in text
+    assert "checked against float64, loss, gradients and new weights of a step" in text
+
+
+def test_parameters_that_could_not_be_checked_are_counted_and_named() -> None:
+    text = "\n".join(lines_of(width=400, is_training=True, unchecked=["conv1.w", "conv1.b"]))
+
+    assert "not checked: 2 of 10 parameters (conv1.w, conv1.b): rounding alone moves them as far as a wrong" in text
+    assert "not checked" not in "\n".join(lines_of(width=400, is_training=True))
 
 
 def test_the_table_shows_one_step_with_its_remainders_and_the_step_as_total() -> None:

@@ -5,7 +5,6 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_activation_params, activation_vectorized)
-ReferenceLaunch<profkit_activation_params> activation_reference;
 
 namespace {
 std::string vectorized_supports(const profkit_activation_params& params) {
@@ -16,10 +15,7 @@ std::string vectorized_supports(const profkit_activation_params& params) {
 }
 }  // namespace
 
-PROFKIT_CPU_ROWS(
-    activation,
-    cpu_row<profkit_activation_params, activation_vectorized, vectorized_supports>(
-        "activation/native/cpu/vectorized"),
-    reference_row<profkit_activation_params, activation_reference>("activation/native/cpu/reference"))
+PROFKIT_CPU_ROWS(activation, cpu_row<profkit_activation_params, activation_vectorized, vectorized_supports>(
+                                 "activation/native/cpu/vectorized"))
 
 }  // namespace profkit

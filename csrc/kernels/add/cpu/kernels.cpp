@@ -5,9 +5,7 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_add_params, add_vectorized)
-ReferenceLaunch<profkit_add_params> add_reference;
 
-PROFKIT_CPU_ROWS(add, cpu_row<profkit_add_params, add_vectorized>("add/native/cpu/vectorized"),
-                 reference_row<profkit_add_params, add_reference>("add/native/cpu/reference"))
+PROFKIT_CPU_ROWS(add, cpu_row<profkit_add_params, add_vectorized>("add/native/cpu/vectorized"))
 
 }  // namespace profkit

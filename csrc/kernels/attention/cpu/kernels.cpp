@@ -30,11 +30,14 @@ Kernel<profkit_attention_params> row_of_attention_reference() {
 }
 }  // namespace
 
-PROFKIT_CPU_ROWS(
-    attention,
-    cpu_row<profkit_attention_params, attention_by_head, by_head_supports>("attention/native/cpu/by_head"),
-    cpu_row<profkit_attention_params, attention_head_gradients, head_gradients_supports>(
-        "attention/native/cpu/head_gradients"),
-    row_of_attention_reference())
+const std::vector<Kernel<profkit_attention_params>>& attention_kernels() {
+  static const auto rows = unique_rows<Kernel<profkit_attention_params>>({
+      cpu_row<profkit_attention_params, attention_by_head, by_head_supports>("attention/native/cpu/by_head"),
+      cpu_row<profkit_attention_params, attention_head_gradients, head_gradients_supports>(
+          "attention/native/cpu/head_gradients"),
+      row_of_attention_reference(),
+  });
+  return rows;
+}
 
 }  // namespace profkit

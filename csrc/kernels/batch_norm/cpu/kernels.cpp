@@ -5,10 +5,8 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_batch_norm_params, batch_norm_vectorized)
-ReferenceLaunch<profkit_batch_norm_params> batch_norm_reference;
 
 PROFKIT_CPU_ROWS(
-    batch_norm, cpu_row<profkit_batch_norm_params, batch_norm_vectorized>("batch_norm/native/cpu/vectorized"),
-    reference_row<profkit_batch_norm_params, batch_norm_reference>("batch_norm/native/cpu/reference"))
+    batch_norm, cpu_row<profkit_batch_norm_params, batch_norm_vectorized>("batch_norm/native/cpu/vectorized"))
 
 }  // namespace profkit

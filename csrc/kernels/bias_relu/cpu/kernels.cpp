@@ -5,10 +5,8 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_bias_relu_params, bias_relu_vectorized)
-ReferenceLaunch<profkit_bias_relu_params> bias_relu_reference;
 
-PROFKIT_CPU_ROWS(
-    bias_relu, cpu_row<profkit_bias_relu_params, bias_relu_vectorized>("bias_relu/native/cpu/vectorized"),
-    reference_row<profkit_bias_relu_params, bias_relu_reference>("bias_relu/native/cpu/reference"))
+PROFKIT_CPU_ROWS(bias_relu,
+                 cpu_row<profkit_bias_relu_params, bias_relu_vectorized>("bias_relu/native/cpu/vectorized"))
 
 }  // namespace profkit

@@ -13,7 +13,6 @@ PROFKIT_VECTOR_ENTRY(Conv, conv2d_winograd_6x6)
 PROFKIT_VECTOR_ENTRY(Conv, conv2d_direct)
 PROFKIT_VECTOR_ENTRY(Conv, conv2d_im2col)
 PROFKIT_VECTOR_ENTRY(Conv, conv2d_im2col_batched)
-ReferenceLaunch<Conv> conv2d_reference;
 
 namespace {
 std::string direct_supports(const Conv& params) {
@@ -108,7 +107,6 @@ PROFKIT_CPU_ROWS(conv2d, cpu_row<Conv, conv2d_implicit_gemm>("conv2d/native/cpu/
                  cpu_row<Conv, conv2d_winograd_6x6, winograd_6x6_supports>("conv2d/native/cpu/winograd_6x6"),
                  cpu_row<Conv, conv2d_direct, direct_supports>("conv2d/native/cpu/direct"),
                  cpu_row<Conv, conv2d_im2col>("conv2d/native/cpu/im2col"),
-                 cpu_row<Conv, conv2d_im2col_batched>("conv2d/native/cpu/im2col_batched"),
-                 reference_row<Conv, conv2d_reference>("conv2d/native/cpu/reference"))
+                 cpu_row<Conv, conv2d_im2col_batched>("conv2d/native/cpu/im2col_batched"))
 
 }  // namespace profkit

@@ -5,10 +5,8 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_dropout_params, dropout_vectorized)
-ReferenceLaunch<profkit_dropout_params> dropout_reference;
 
 PROFKIT_CPU_ROWS(dropout,
-                 cpu_row<profkit_dropout_params, dropout_vectorized>("dropout/native/cpu/vectorized"),
-                 reference_row<profkit_dropout_params, dropout_reference>("dropout/native/cpu/reference"))
+                 cpu_row<profkit_dropout_params, dropout_vectorized>("dropout/native/cpu/vectorized"))
 
 }  // namespace profkit

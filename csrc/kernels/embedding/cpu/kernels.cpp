@@ -5,10 +5,8 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_embedding_params, embedding_vectorized)
-ReferenceLaunch<profkit_embedding_params> embedding_reference;
 
-PROFKIT_CPU_ROWS(
-    embedding, cpu_row<profkit_embedding_params, embedding_vectorized>("embedding/native/cpu/vectorized"),
-    reference_row<profkit_embedding_params, embedding_reference>("embedding/native/cpu/reference"))
+PROFKIT_CPU_ROWS(embedding,
+                 cpu_row<profkit_embedding_params, embedding_vectorized>("embedding/native/cpu/vectorized"))
 
 }  // namespace profkit

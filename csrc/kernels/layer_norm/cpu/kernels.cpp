@@ -5,10 +5,8 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_layer_norm_params, layer_norm_vectorized)
-ReferenceLaunch<profkit_layer_norm_params> layer_norm_reference;
 
 PROFKIT_CPU_ROWS(
-    layer_norm, cpu_row<profkit_layer_norm_params, layer_norm_vectorized>("layer_norm/native/cpu/vectorized"),
-    reference_row<profkit_layer_norm_params, layer_norm_reference>("layer_norm/native/cpu/reference"))
+    layer_norm, cpu_row<profkit_layer_norm_params, layer_norm_vectorized>("layer_norm/native/cpu/vectorized"))
 
 }  // namespace profkit

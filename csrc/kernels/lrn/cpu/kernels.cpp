@@ -5,7 +5,6 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_lrn_params, lrn_windowed)
-ReferenceLaunch<profkit_lrn_params> lrn_reference;
 
 namespace {
 std::string windowed_supports(const profkit_lrn_params& params) {
@@ -17,7 +16,6 @@ std::string windowed_supports(const profkit_lrn_params& params) {
 }
 }  // namespace
 
-PROFKIT_CPU_ROWS(lrn, cpu_row<profkit_lrn_params, lrn_windowed, windowed_supports>("lrn/native/cpu/windowed"),
-                 reference_row<profkit_lrn_params, lrn_reference>("lrn/native/cpu/reference"))
+PROFKIT_CPU_ROWS(lrn, cpu_row<profkit_lrn_params, lrn_windowed, windowed_supports>("lrn/native/cpu/windowed"))
 
 }  // namespace profkit

@@ -30,9 +30,13 @@ Kernel<profkit_lstm_params> row_of_lstm_reference() {
 }
 }  // namespace
 
-PROFKIT_CPU_ROWS(
-    lstm, cpu_row<profkit_lstm_params, lstm_steps, steps_supports>("lstm/native/cpu/steps"),
-    cpu_row<profkit_lstm_params, lstm_through_time, through_time_supports>("lstm/native/cpu/through_time"),
-    row_of_lstm_reference())
+const std::vector<Kernel<profkit_lstm_params>>& lstm_kernels() {
+  static const auto rows = unique_rows<Kernel<profkit_lstm_params>>({
+      cpu_row<profkit_lstm_params, lstm_steps, steps_supports>("lstm/native/cpu/steps"),
+      cpu_row<profkit_lstm_params, lstm_through_time, through_time_supports>("lstm/native/cpu/through_time"),
+      row_of_lstm_reference(),
+  });
+  return rows;
+}
 
 }  // namespace profkit

@@ -5,9 +5,7 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_matmul_params, matmul_blocked)
-ReferenceLaunch<profkit_matmul_params> matmul_reference;
 
-PROFKIT_CPU_ROWS(matmul, cpu_row<profkit_matmul_params, matmul_blocked>("matmul/native/cpu/blocked"),
-                 reference_row<profkit_matmul_params, matmul_reference>("matmul/native/cpu/reference"))
+PROFKIT_CPU_ROWS(matmul, cpu_row<profkit_matmul_params, matmul_blocked>("matmul/native/cpu/blocked"))
 
 }  // namespace profkit

@@ -5,7 +5,6 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_pool2d_params, pool2d_separable)
-ReferenceLaunch<profkit_pool2d_params> pool2d_reference;
 
 namespace {
 std::string separable_supports(const profkit_pool2d_params& params) {
@@ -16,9 +15,7 @@ std::string separable_supports(const profkit_pool2d_params& params) {
 }
 }  // namespace
 
-PROFKIT_CPU_ROWS(
-    pool2d,
-    cpu_row<profkit_pool2d_params, pool2d_separable, separable_supports>("pool2d/native/cpu/separable"),
-    reference_row<profkit_pool2d_params, pool2d_reference>("pool2d/native/cpu/reference"))
+PROFKIT_CPU_ROWS(pool2d, cpu_row<profkit_pool2d_params, pool2d_separable, separable_supports>(
+                             "pool2d/native/cpu/separable"))
 
 }  // namespace profkit

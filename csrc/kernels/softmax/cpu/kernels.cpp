@@ -5,10 +5,8 @@
 namespace profkit {
 
 PROFKIT_CPU_ENTRY(profkit_softmax_params, softmax_vectorized)
-ReferenceLaunch<profkit_softmax_params> softmax_reference;
 
 PROFKIT_CPU_ROWS(softmax,
-                 cpu_row<profkit_softmax_params, softmax_vectorized>("softmax/native/cpu/vectorized"),
-                 reference_row<profkit_softmax_params, softmax_reference>("softmax/native/cpu/reference"))
+                 cpu_row<profkit_softmax_params, softmax_vectorized>("softmax/native/cpu/vectorized"))
 
 }  // namespace profkit

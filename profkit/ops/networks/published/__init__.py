@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from profkit.errors import SpecError
 from profkit.ops import axes
 from profkit.ops.axes import axis
 from profkit.ops.networks.graph import Graph
@@ -19,6 +21,8 @@ SIZE_CHANGES = axes.choice_of_numbers(-3, -2, -1, 0, 1, 2)
 
 def scaled(count: int, factor: float) -> int:
     """A share of the published filters or neurons, at least one."""
+    if not 0 < factor < math.inf:
+        raise SpecError(f"a share of the published filters or neurons is above 0, got {factor:g}")
     return max(1, round(count * factor))
 
 
@@ -32,8 +36,8 @@ class ForImageNet(Network, data="ImageNet"):
     classes: int = axis(axes.COUNT, 1000, "outputs")
     factor: float = axis(axes.NUMBER, 1.0, "share of the published filters and neurons")
 
-    def scaled(self, *counts: int) -> list[int]:
-        return [scaled(count, self.factor) for count in counts]
+    def scaled(self, count: int) -> int:
+        return scaled(count, self.factor)
 
 
 @dataclass(frozen=True)

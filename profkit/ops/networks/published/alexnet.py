@@ -35,7 +35,7 @@ class AlexNet(ForImageNet, name="alexnet"):
     def describe(self, graph: Graph) -> None:
         groups, has_norm = 2 if self.variant == CAFFE else 1, self.variant != SLIM
         first, second, middle, last, neurons = (
-            2 * half for half in self.scaled(*((48, 128) if has_norm else (32, 96)), 192, 128, 2048)
+            2 * self.scaled(half) for half in (*((48, 128) if has_norm else (32, 96)), 192, 128, 2048)
         )
         zero = Initialisation(truncated_normal(0.01), weight_decay=0.0005)
         graph.conv("conv1", first, 11, 4, "valid", start=zero)

@@ -37,11 +37,11 @@ class GoogLeNet(OfAnySize, name="googlenet"):
     batch: int = axis(axes.COUNT, 32, "images per step")
 
     def describe(self, graph: Graph) -> None:
-        first, second = self.scaled(64, 192)
+        first, second = map(self.scaled, (64, 192))
         graph.conv("conv1", first, 7, 2).max_pool("pool1", 3, 2).norm("norm1", 5, 0.0001)
         graph.conv("conv2_reduce", first, 1).conv("conv2", second, 3).norm("norm2", 5, 0.0001).max_pool("pool2", 3, 2)
         for name, filters in MODULES.items():
-            self._inception(graph, f"inception_{name}", self.scaled(*filters))
+            self._inception(graph, f"inception_{name}", [*map(self.scaled, filters)])
             if name in POOLED:
                 graph.max_pool(f"pool_{name}", 3, 2)
         graph.global_average_pool("pool5").dropout("dropout", 0.4).flatten()

@@ -21,7 +21,7 @@ class OverFeat(ForImageNet, name="overfeat"):
     initialisation: ClassVar[Initialisation] = Initialisation(truncated_normal(0.01), weight_decay=0.00001)
 
     def describe(self, graph: Graph) -> None:
-        first, second, third, wide, fc6, fc7 = self.scaled(96, 256, 512, 1024, 3072, 4096)
+        first, second, third, wide, fc6, fc7 = map(self.scaled, (96, 256, 512, 1024, 3072, 4096))
         graph.conv("conv1", first, 11, 4, "valid").max_pool("pool1", 2, 2, "valid")
         graph.conv("conv2", second, 5, padding="valid").max_pool("pool2", 2, 2, "valid")
         graph.conv("conv3", third, 3).conv("conv4", wide, 3).conv("conv5", wide, 3)

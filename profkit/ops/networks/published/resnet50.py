@@ -26,11 +26,11 @@ class ResNet50(OfAnySize, name="resnet50"):
     initialisation: ClassVar[Initialisation] = Initialisation(he(), weight_decay=0.0001)
 
     def describe(self, graph: Graph) -> None:
-        _normed(graph, "conv1", *self.scaled(64), 7, 2, 3).max_pool("pool1", 3, 2, 1)
+        _normed(graph, "conv1", self.scaled(64), 7, 2, 3).max_pool("pool1", 3, 2, 1)
         for stage, (blocks, filters) in enumerate(STAGES, start=2):
             for number in range(blocks):
                 stride = 2 if stage > 2 and number == 0 else 1
-                self._block(graph, f"block{stage}_{number + 1}", *self.scaled(filters), stride)
+                self._block(graph, f"block{stage}_{number + 1}", self.scaled(filters), stride)
         graph.global_average_pool("pool5").flatten().dense("output", self.classes, "none")
 
     def _block(self, graph: Graph, name: str, filters: int, stride: int) -> None:

@@ -23,9 +23,9 @@ class Vgg16(OfAnySize, name="vgg16"):
     def describe(self, graph: Graph) -> None:
         for stage, (count, filters) in enumerate(STAGES, start=1):
             for number in range(1, count + 1):
-                graph.conv(f"conv{stage}_{number}", *self.scaled(filters), 3)
+                graph.conv(f"conv{stage}_{number}", self.scaled(filters), 3)
             graph.max_pool(f"pool{stage}", 2, 2, "valid")
-        (neurons,) = self.scaled(4096)
+        neurons = self.scaled(4096)
         graph.flatten().dense("fc6", neurons).dropout("dropout6", 0.5)
         graph.dense("fc7", neurons).dropout("dropout7", 0.5)
         graph.dense("fc8", self.classes, "none")

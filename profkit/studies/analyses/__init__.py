@@ -1,0 +1,1 @@
+"""Conclusions about sweeps, a question per file: points of a sweep in, facts out."""
