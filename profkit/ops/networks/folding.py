@@ -27,7 +27,7 @@ FOLDS = "fold_batch_norm"
 
 def fold_batch_norm(network: Network) -> FoldedNetwork:
     """The same for inference; SpecError where nothing can be folded."""
-    return FoldedNetwork(network.batch, network)
+    return FoldedNetwork(original=network)
 
 
 def _network(name: str, value: Any) -> Network:
