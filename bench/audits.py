@@ -80,9 +80,7 @@ ABOUT = """Every built-in CPU implementation was audited as a candidate is. Four
 def main() -> int:
     """Measure what is missing, or print the page; exit 1 when an honest kernel is accused."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--results", type=Path, required=True, help="folder; a file per shape and round, row by row"
-    )
+    parser.add_argument("--results", type=Path, required=True, help="folder; a file per shape and round, row by row")
     parser.add_argument("--processes", type=int, default=PROCESSES, help="of each implementation [%(default)s]")
     parser.add_argument("--audits", type=int, default=AUDITS, help="in each process [%(default)s]")
     parser.add_argument("--only", action="append", default=[], help="names of shapes")

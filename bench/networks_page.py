@@ -55,7 +55,8 @@ def layers_table() -> list[str]:
         cells = []
         for builder in builders:
             kinds = CHAIN_KINDS if builder.kinds is None else builder.kinds
-            cells.append(ABSENT if kind not in kinds else "composed" if kind in builder.composed else "native")
+            word = "composed" if kind in builder.composed else "numpy" if kind in builder.by_numpy else "native"
+            cells.append(word if kind in kinds else ABSENT)
         rows.append([kind, *cells])
     rows.append(["branches", *(ABSENT if builder.kinds is None else "yes" for builder in builders)])
     for optimizer in (*OPTIMISERS, NESTEROV):

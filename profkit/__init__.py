@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from profkit.ops.networks import LeNet as LeNet
     from profkit.ops.networks import Mlp as Mlp
     from profkit.ops.networks import Solar as Solar
+    from profkit.ops.networks import fold_batch_norm as fold_batch_norm
 
 _NAMES = {
     "profkit._core": ("mark", "scope"),
@@ -77,7 +78,7 @@ _NAMES = {
         "Pool2d",
         "Softmax",
     ),
-    "profkit.ops.networks": ("Cifar10", "LeNet", "Mlp", "Solar"),
+    "profkit.ops.networks": ("Cifar10", "LeNet", "Mlp", "Solar", "fold_batch_norm"),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 

@@ -42,7 +42,7 @@ from profkit.measurement.environment import free_memory_bytes
 from profkit.measurement.network_run import UNSUPPORTED, InterruptedRuns, NetworkRequest, refusal, run_networks
 from profkit.measurement.options import PATH, RUN, SECONDS, WHOLE, option
 from profkit.measurement.progress import Progress, Watcher
-from profkit.ops.networks import NETWORKS, Training, find_network
+from profkit.ops.networks import NETWORKS, Training, find_network, fold_batch_norm
 from profkit.ops.networks.memory import network_memory
 from profkit.ops.networks.network import Network
 from profkit.rendering.progress import show_progress
@@ -64,6 +64,7 @@ _EXAMPLES = """examples:
   profkit network cifar10 --framework tensorflow --format tfprof    as TensorFlow's profiler prints
   profkit network mlp --framework jax --json usage.json --output run.profkit
   profkit network lenet --learn-steps 500 --save-weights w.safetensors
+  profkit network resnet50 --fold-batch-norm --framework torch,native
   profkit network --list                                            what runs here
 
 exit codes: 0 done, 1 a run failed or a file could not be written, 2 wrong usage, 3 a wrong result, 130 interrupted"""
@@ -88,6 +89,9 @@ class NetworkOptions(UsageTableOptions):
     data: str | None = option(None, RUN, "file or folder of the network's data set", form=PATH, shown="synthetic data")
     weights: str | None = option(None, RUN, "begin with the weights of this file (safetensors)", shown="by the seed")
     save_weights: str | None = option(None, RUN, "save the weights after --learn, --learn-steps or --training")
+    fold_batch_norm: bool = option(
+        False, RUN, "inference with every batch_norm that follows a convolution directly as a part of it"
+    )
     baseline: bool = option(True, RUN, "do not measure profkit's own kernels")
     baseline_limit_s: float = option(
         60.0, RUN, "longest time to measure profkit's own kernels; the next run goes on", form=SECONDS
@@ -151,7 +155,8 @@ def build_parser(network: type[Network] | None) -> Parser:
 
 def _requests(kind: type[Network], arguments: argparse.Namespace, chosen: NetworkOptions) -> list[NetworkRequest]:
     """One per framework, in the order in which they were named."""
-    network = kind(**given_values(kind, arguments))
+    declared = kind(**given_values(kind, arguments))
+    network = fold_batch_norm(declared) if chosen.fold_batch_norm else declared
     training = given_training(network, arguments)
     threads = default_threads() if chosen.threads is None else chosen.threads
     cores_for(threads)
@@ -164,11 +169,13 @@ def _requests(kind: type[Network], arguments: argparse.Namespace, chosen: Networ
         raise UsageError(f"--seed cannot be negative, got {options['seed']}")
     if options["learn_steps"] is not None and options["learn_steps"] < 1:
         raise UsageError(f"--learn-steps takes a number from 1 on, got {options['learn_steps']}")
+    if network.no_training and (options["is_training"] or options["learn_s"] > 0 or options["learn_steps"] is not None):
+        raise UsageError(f"--fold-batch-norm: {network.no_training}")
     frameworks = _chosen_frameworks(chosen.framework, chosen.mode)
     _check_memory(network, training if options["is_training"] else None)
     options |= {
         "training": training,
-        "weights": None if chosen.weights is None else read_weights(chosen.weights, network),
+        "weights": None if chosen.weights is None else read_weights(chosen.weights, declared),
         "data": None if chosen.data is None else load_data(chosen.data, network),
     }
     requests = [NetworkRequest(network, framework, mode, threads, **options) for framework, mode in frameworks]

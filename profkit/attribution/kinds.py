@@ -30,7 +30,7 @@ AUXILIARY = frozenset({PAD, REORDER, COPY, FILL, ALLOCATE, VIEW})
 """Work that no layer requires: it copies or allocates, and computes nothing."""
 GENERIC = frozenset({ELTWISE, REDUCE})
 """Means nothing by itself: the layer says what it is for."""
-_OF_ONE_USE = {"pool2d": POOL, DROPOUT: DROPOUT, ADD: ADD, CONCAT: CONCAT}
+_OF_ONE_USE = {"pool2d": POOL, DROPOUT: DROPOUT, ADD: ADD, "positions": ADD, CONCAT: CONCAT}
 """Layers in which a generic operator, or one that no table knows, is the layer's own."""
 _WHOLE = frozenset({BATCH_NORM, LAYER_NORM, LSTM, ATTENTION, EMBEDDING, MEAN})
 """Kinds of layers in which everything that computes is the layer's operator: gates, products, means, roots."""
@@ -196,8 +196,8 @@ _PLAIN = {
     BATCH_NORM: "batch_norm batch_norm_gradient batch_norm_input_gradient batch_norm_parameter_gradient "
     "batch_norm_statistics running_statistics",
     LAYER_NORM: "layer_norm layer_norm_gradient layer_norm_input_gradient layer_norm_parameter_gradient",
-    LSTM: "lstm lstm_result lstm_gradient lstm_states_before",
-    ATTENTION: "attention attention_shares attention_gradient attention_scores_gradient",
+    LSTM: "lstm lstm_result lstm_gradient lstm_gate_gradient lstm_states_before",
+    ATTENTION: "attention attention_shares attention_gradient attention_input_gradient attention_scores_gradient",
     EMBEDDING: "embedding embedding_weight_gradient",
     ACTIVATION: "activation activation_input_gradient",
     ADD: "add gradient_sum",
@@ -214,7 +214,7 @@ _PLAIN = {
     REORDER: "transpose",
     COPY: "copy",
     FILL: "fill zeros",
-    VIEW: "reshape",
+    VIEW: "reshape positions_table",
     ELTWISE: "subtract multiply divide",
     REDUCE: "sum",
 }

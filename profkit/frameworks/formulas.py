@@ -179,7 +179,7 @@ def _lstm(module: Module, spec: ops.Lstm) -> Run:
 
 
 def _attention(module: Module, spec: ops.Attention) -> Run:
-    xp, scale, shape = module.xp, 1.0 / math.sqrt(spec.width), spec.output_shape()
+    xp, scale, shape = module.xp, 1.0 / math.sqrt(spec.width), spec.result_shape()
 
     def heads(values: Values) -> Values:
         return xp.transpose(xp.reshape(values, (spec.batch, spec.steps, spec.heads, spec.width)), (0, 2, 1, 3))

@@ -79,7 +79,7 @@ class NetworkRequest:
     data: Data | None = None
     """None: synthetic."""
     weights: SavedWeights | None = None
-    """To begin with; None: the network's own, by the seed."""
+    """Of the declared network, to begin with; None: the network's own, by the seed."""
     save_weights: str | None = None
     """File of the weights after learning, or else after the steps of training."""
     timeout_s: float = option(120.0, RUN, "time limit for an answer of the framework's process", form=SECONDS)
@@ -268,7 +268,9 @@ class _NetworkRun:
         request, network = self._request, self._request.network
         self._data = request.data or synthetic_data(network, seed=request.seed)
         self._run.data = self._data.description
-        self._weights = network.initial_weights(request.seed) if request.weights is None else request.weights.arrays
+        given = request.weights
+        self._declared = network.declared.initial_weights(request.seed) if given is None else given.arrays
+        self._weights = network.weights_from(self._declared)
         self._run.weights = "" if request.weights is None else request.weights.description
         self._images, self._labels = self._data.batch(network.input_shape()[0])
         self._masks = dropout_masks(network, request.seed) if request.is_training else {}
@@ -334,7 +336,7 @@ class _NetworkRun:
 
     def _logits_deviation(self) -> Deviation:
         network = self._request.network
-        expected = _remembered_logits(network, self._weights, self._images)
+        expected = _remembered_logits(network.declared, self._declared, self._images)
         limit = network_tolerance(network, is_training=False)
         return Deviation(max_error(self._found("result"), expected), limit, "the logits")
 

@@ -21,6 +21,9 @@ CHOICES = ("indices", "labels", "mask")
 """Inputs that cannot have just any values: they stay as well."""
 ELEMENTWISE = ("activation", "add", "dropout", "optimiser_step")
 """Operators on lines of elements, each of which is computed alone."""
+_ONE_PIECE = (("layer_norm", "parameter-gradient"), ("lstm", "weight-gradient"))
+_STACKED = (("lstm", "state-gradient"), ("attention", "input-gradient"))
+"""Results of several arrays, one after the other, whose second axis is the batch."""
 
 
 def activations(spec: Spec) -> list[str]:
@@ -79,6 +82,7 @@ def part_of(spec: Spec, number: int) -> Part:
         return _matmul_part(spec, one, whole, output)
     if getattr(spec, "direction", "") == "weight-gradient":
         return _filter(spec, number, output)
+    # Images or sequences.
     images = {name: _at(spec.input_shapes()[name], {0: one}) for name in activations(spec)}
     return Part(spec.replaced(batch=1), {**whole, **images}, output, list(images))
 
@@ -89,12 +93,11 @@ def _parts_axis(spec: Any) -> int | None:
         return 1
     if spec.op == "batch_norm":
         return 1 if spec.direction == "parameter-gradient" else _channel_axis(spec)
+    direction = getattr(spec, "direction", "")
     # A row of the table, or a value of a parameter, is made of rows that are elsewhere.
-    is_one_piece = spec.op == "embedding" or (spec.op, getattr(spec, "direction", "")) == (
-        "layer_norm",
-        "parameter-gradient",
-    )
-    return None if is_one_piece else 0
+    if spec.op == "embedding" or (spec.op, direction) in _ONE_PIECE:
+        return None
+    return 1 if (spec.op, direction) in _STACKED else 0
 
 
 def _channel_axis(spec: Any) -> int:

@@ -232,6 +232,23 @@ def test_wrong_words_are_told_before_anything_runs(runs: Runs, words: list[str],
     assert not runs.requests
 
 
+def test_folding_runs_another_network_and_is_refused_where_it_means_nothing(runs: Runs, typed: Typed) -> None:
+    small = ("--factor", "0.03125", "--side", "48", "--batch", "2")
+
+    out = typed.shows("network", "resnet50", *small, "--fold-batch-norm", "--framework", "numpy")
+
+    [request] = runs.requests
+    assert not [layer for layer in request.network.layers if layer.kind == "batch_norm"]
+    assert "fold-batch-norm yes" in out
+    for words, message in (
+        (["resnet50", *small, "--training"], "--fold-batch-norm: a folded batch_norm has the statistics of inference"),
+        (["resnet50", *small, "--learn-steps", "2"], "train the network without folding"),
+        (["mlp"], "mlp: no batch_norm takes the result of a convolution directly"),
+    ):
+        assert message in typed.refuses("network", *words, "--fold-batch-norm")
+    assert len(runs.requests) == 1
+
+
 def test_a_framework_that_is_missing_names_the_line_to_type(runs: Runs, typed: Typed) -> None:
     reason = 'cupy is not installed; pip install "profkit[cupy]"'
     runs.changes = {"status": "unavailable", "reason": reason, "step_ns": []}

@@ -72,15 +72,18 @@ def embedding(spec: ops.Embedding, inputs: Inputs) -> list[Array]:
 
 
 def lstm(spec: ops.Lstm, inputs: Inputs) -> Array:
+    """`h` and `c` are the state before the first step, `z` is added to the gates' sums."""
     x, w, u, b = (inputs[name].astype(np.float64) for name in ("x", "w", "u", "b"))
+    state, more = np.zeros((spec.batch, spec.cells)), np.zeros((spec.batch, spec.steps, 4 * spec.cells))
     result = np.zeros((spec.batch, spec.steps, spec.cells))
     for n in range(spec.batch):
-        h, c = [0.0] * spec.cells, [0.0] * spec.cells
+        h, c = (list(inputs.get(name, state)[n]) for name in ("h", "c"))
         for t in range(spec.steps):
             z = [
                 sum(x[n, t, i] * w[i, gate] for i in range(spec.inputs))
                 + sum(h[j] * u[j, gate] for j in range(spec.cells))
                 + b[gate]
+                + inputs.get("z", more)[n, t, gate]
                 for gate in range(4 * spec.cells)
             ]
             for j in range(spec.cells):
@@ -167,6 +170,7 @@ def by_differences(loss: Callable[[NDArray[np.float64]], float], at: Array) -> N
 
 INPUT = {"input-gradient": "x"}
 NORM = {**INPUT, "parameter-gradient": "scale shift"}
+LSTM = {**INPUT, "weight-gradient": "w u b"}
 GRADIENTS: tuple[tuple[ops.Spec, Mapping[str, str]], ...] = (
     *((ops.Activation(9, name, "float64"), INPUT) for name in ("relu", "tanh", "scaled_tanh")),
     *((ops.Activation(9, name, "float64"), INPUT) for name in ("sigmoid", "hard_sigmoid", "gelu")),
@@ -178,6 +182,11 @@ GRADIENTS: tuple[tuple[ops.Spec, Mapping[str, str]], ...] = (
     (ops.BiasRelu(2, 3, 2, 2, dtype="float64"), {**INPUT, "bias-gradient": "b"}),
     (ops.BiasRelu(2, 3, 2, 1, layout="NHWC", dtype="float64"), {**INPUT, "bias-gradient": "b"}),
     (ops.Embedding(7, 4, 3, "float64"), {"weight-gradient": "table"}),
+    (ops.Lstm(2, 3, 2, 3, dtype="float64"), LSTM),
+    (ops.Lstm(1, 3, 3, 2, "sigmoid", "hard_sigmoid", True, "float64"), LSTM),
+    (ops.Lstm(2, 1, 1, 2, "tanh", "hard_sigmoid", True, "float64"), LSTM),
+    (ops.Attention(2, 2, 3, 2, dtype="float64"), {"input-gradient": "q k v"}),
+    (ops.Attention(1, 2, 4, 3, True, "float64"), {"input-gradient": "q k v"}),
 )
 
 
@@ -198,8 +207,31 @@ def test_gradients_are_those_of_the_result(spec: ops.Spec, directions: Mapping[s
         gradient = of_gradient.reference({name: given[name] for name in of_gradient.input_shapes()})
 
         expected = [by_differences(partial(along, spec, inputs, dy, name), inputs[name]) for name in names.split()]
+        joined = np.concatenate([each.ravel() for each in expected])
         assert gradient.shape == of_gradient.output_shape()
-        np.testing.assert_allclose(gradient, np.reshape(expected, gradient.shape), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(gradient, joined.reshape(gradient.shape), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("returns_sequence", [False, True])
+@pytest.mark.parametrize(("direction", "names"), [("state-gradient", "h c"), ("gate-gradient", "z")])
+def test_gradients_by_what_an_lstm_holds_are_those_of_the_result(
+    direction: str, names: str, returns_sequence: bool
+) -> None:
+    spec = ops.Lstm(2, 3, 2, 2, returns_sequence=returns_sequence, dtype="float64")
+    inputs = spec.make_inputs(seed=5)
+    dy = np.random.default_rng(6).standard_normal(spec.output_shape())
+    of_gradient = spec.replaced(direction=direction)
+
+    gradient = of_gradient.reference({**inputs, "dy": dy})
+
+    held = {"h": (2, 2), "c": (2, 2), "z": (2, 3, 8)}
+
+    def moved(name: str, at: Array) -> float:
+        return float((lstm(spec, {**inputs, name: at}) * dy).sum())
+
+    expected = [by_differences(partial(moved, name), np.zeros(held[name])) for name in names.split()]
+    assert gradient.shape == of_gradient.output_shape()
+    np.testing.assert_allclose(gradient, np.reshape(expected, gradient.shape), rtol=1e-6, atol=1e-7)
 
 
 def test_the_gradient_of_softmax_is_that_of_its_cross_entropy() -> None:

@@ -6,8 +6,14 @@ namespace profkit {
 
 Arrays arrays_of(const profkit_attention_params& p) {
   require_counts({{"batch", p.batch}, {"heads", p.heads}, {"steps", p.steps}, {"width", p.width}});
+  require_choice("direction", p.direction, 2);
   const Shape shape = {p.batch, p.steps, p.heads * p.width};
-  return checked({{{"q", shape}, {"k", shape}, {"v", shape}}, shape, p.dtype});
+  Arrays arrays{{{"q", shape}, {"k", shape}, {"v", shape}}, shape, p.dtype};
+  if (p.direction == PROFKIT_INPUT_GRADIENT) {
+    arrays.inputs.push_back({"dy", shape});
+    arrays.output = {3, p.batch, p.steps, p.heads * p.width};
+  }
+  return checked(arrays);
 }
 
 }  // namespace profkit

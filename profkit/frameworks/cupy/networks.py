@@ -14,6 +14,8 @@ from profkit.frameworks.networks.array_operators import array_call
 from profkit.frameworks.networks.kernels import Kernels, LayerKernel
 from profkit.frameworks.networks.layer_program import ArrayDevice
 from profkit.frameworks.networks.plain_layers import LayerBuilder
+from profkit.ops.conv2d import FORWARD
+from profkit.ops.networks.layer import ATTENTION, BATCH_NORM, CONV2D, LAYER_NORM, LRN, LSTM, POOL2D
 from profkit.ops.spec import Spec
 
 
@@ -24,7 +26,12 @@ class CupyKernels(Kernels):
         self.xp = xp
 
     def kernel(self, spec: Spec) -> LayerKernel | None:
-        """All of it is array expressions; these have the names of the rows of profkit's operators."""
+        """All of it is array expressions; these have the names of the rows of profkit's operators.
+
+        None for gradients of sequences: in a network the forward pass keeps what they need.
+        """
+        if spec.op in (LSTM, ATTENTION) and getattr(spec, "direction", FORWARD) != FORWARD:
+            return None
         return LayerKernel(f"{spec.op}/cupy/cuda", array_call(self.xp, spec))
 
 
@@ -43,4 +50,5 @@ BUILDER = LayerBuilder(
         "a step ends when the device has finished",
     ),
     device=_device,
+    composed=(CONV2D, POOL2D, LRN, BATCH_NORM, LAYER_NORM, LSTM, ATTENTION),
 )

@@ -18,6 +18,7 @@ from profkit.frameworks.adapter import Array, Conditions, DeviceCall, Implementa
 from profkit.frameworks.formulas import Module, formula
 from profkit.frameworks.framework import WIDE, Framework, Job, no_cuda_driver, product, refuse_gradient
 from profkit.frameworks.layouts import channel_shape, held_as, to_layout
+from profkit.frameworks.networks.array_sequences import sequence_gradient
 from profkit.ops import BiasRelu, Conv2d, MatMul, Softmax
 from profkit.ops.conv2d import FORWARD
 
@@ -178,6 +179,17 @@ def _by_formula(job: Job, spec: Any) -> Prepared:
     return _prepared(formula(module, spec), job.arrays(*spec.input_shapes()), "composed: a kernel per operation")
 
 
-for _op in ("activation", "add", "attention", "batch_norm", "dropout", "embedding", "layer_norm", "lstm"):
+for _op in ("activation", "add", "batch_norm", "dropout", "embedding", "layer_norm", "optimiser_step"):
     ADAPTER.operator(_op)(_by_formula)
-ADAPTER.operator("optimiser_step")(_by_formula)
+
+
+def _sequences(job: Job, spec: Any) -> Prepared:
+    """Gradients by the expressions that networks use."""
+    if spec.direction == FORWARD:
+        return _by_formula(job, spec)
+    run = sequence_gradient(importlib.import_module("cupy"), spec)
+    return _prepared(run, job.arrays(*spec.input_shapes()), "composed: a kernel per operation")
+
+
+for _op in ("attention", "lstm"):
+    ADAPTER.operator(_op)(_sequences)

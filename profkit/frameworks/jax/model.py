@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from profkit.frameworks.jax.operators import activated, convolve, normalise, pooling
 from profkit.frameworks.layouts import covers_image
 from profkit.frameworks.lazy import Tensor, jax
@@ -19,6 +21,7 @@ from profkit.ops.activation import FUNCTIONS
 from profkit.ops.networks import layer as kinds
 from profkit.ops.networks.layer import Layer
 from profkit.ops.networks.network import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, SQUARED_ERROR, Network
+from profkit.ops.networks.positions import encoded_positions
 from profkit.ops.networks.training import Training
 from profkit.ops.pool2d import AVERAGE
 
@@ -125,6 +128,11 @@ def _concat(run: Evaluation, layer: Layer, *parts: Tensor) -> Tensor:
 @LAYERS.builds(kinds.EMBEDDING)
 def _embedding(run: Evaluation, layer: Layer, indices: Tensor) -> Tensor:
     return run.of(layer, "w")[indices]
+
+
+@LAYERS.builds(kinds.POSITIONS)
+def _positions(run: Evaluation, layer: Layer, x: Tensor) -> Tensor:
+    return x + encoded_positions(*layer.output_shape[1:]).astype(np.float32)
 
 
 @LAYERS.builds(kinds.LSTM)

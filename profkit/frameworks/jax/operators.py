@@ -20,6 +20,7 @@ from profkit.ops.activation import GELU, RELU, SIGMOID, TANH
 from profkit.ops.batch_norm import PARAMETER_GRADIENT
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from profkit.ops.layout import image_shape
+from profkit.ops.lstm import GATE_GRADIENT
 from profkit.ops.pool2d import MAX
 
 ENVIRONMENT = {
@@ -256,28 +257,56 @@ def _normalisation(job: Job, spec: Any, parameters: int) -> Prepared:
 def _lstm(job: Job, spec: ops.Lstm) -> Prepared:
     jnp, module = jax.numpy, array_module()
 
-    def run(x: Tensor, w: Tensor, u: Tensor, b: Tensor) -> Tensor:
+    def steps(sums: Tensor, u: Tensor, *state: Tensor) -> Tensor:
         def step(state: tuple[Tensor, Tensor], sums: Tensor) -> Any:
             h, c = lstm_step(module, spec, sums + state[0] @ u, state[1])
             return (h, c), (h if spec.returns_sequence else None)
 
-        zeros = jnp.zeros((spec.batch, spec.cells), x.dtype)
-        (h, _), results = jax.lax.scan(step, (zeros, zeros), jnp.swapaxes(x @ w + b, 0, 1))
+        (h, _), results = jax.lax.scan(step, state, jnp.swapaxes(sums, 0, 1))
         return jnp.swapaxes(results, 0, 1) if spec.returns_sequence else h
 
-    return _prepared(run, job.arrays("x", "w", "u", "b"), "composed: lax.scan over the steps")
+    def zeros(x: Tensor) -> list[Tensor]:
+        return [jnp.zeros((spec.batch, spec.cells), x.dtype)] * 2
+
+    def run(x: Tensor, w: Tensor, u: Tensor, b: Tensor) -> Tensor:
+        return steps(x @ w + b, u, *zeros(x))
+
+    note = "composed: lax.scan over the steps"
+    if spec.direction == FORWARD:
+        return _prepared(run, job.arrays("x", "w", "u", "b"), note)
+
+    def gradient(x: Tensor, w: Tensor, u: Tensor, b: Tensor, dy: Tensor) -> Tensor:
+        if spec.direction == INPUT_GRADIENT:
+            return jax.vjp(lambda x: run(x, w, u, b), x)[1](dy)[0]
+        if spec.direction == WEIGHT_GRADIENT:
+            by_w, by_u, by_b = jax.vjp(lambda *weights: run(x, *weights), w, u, b)[1](dy)
+            return jnp.concatenate([by_w, by_u, by_b[None]])
+        sums = x @ w + b
+        if spec.direction == GATE_GRADIENT:
+            return jax.vjp(lambda sums: steps(sums, u, *zeros(x)), sums)[1](dy)[0]
+        return jnp.stack(jax.vjp(lambda *state: steps(sums, u, *state), *zeros(x))[1](dy))
+
+    return _prepared(gradient, job.arrays("x", "w", "u", "b", "dy"), f"jax.vjp of {note}")
 
 
 @ADAPTER.operator("attention")
 def _attention(job: Job, spec: ops.Attention) -> Prepared:
-    if spec.dtype in ("float64", "float16"):
-        prepared = _by_formula(job, spec)
-        prepared.note += ": jax.nn.dot_product_attention has its softmax in float32, and no float16 product on CPU"
-        return prepared
-    shape = (spec.batch, spec.steps, spec.heads, spec.width)
+    shape, run = (spec.batch, spec.steps, spec.heads, spec.width), formula(array_module(), spec)
+    is_composed = spec.dtype in ("float64", "float16")
+    notes = []
+    if is_composed:
+        reason = "jax.nn.dot_product_attention has its softmax in float32, and no float16 product on CPU"
+        notes.append(f"{_COMPOSED}: {reason}")
 
-    def run(*arrays: Tensor) -> Tensor:
+    def own(*arrays: Tensor) -> Tensor:
         q, k, v = (array.reshape(shape) for array in arrays)
-        return jax.nn.dot_product_attention(q, k, v, is_causal=spec.causal).reshape(spec.output_shape())
+        return jax.nn.dot_product_attention(q, k, v, is_causal=spec.causal).reshape(spec.result_shape())
 
-    return _prepared(run, job.arrays("q", "k", "v"))
+    forward = run if is_composed else own
+    if spec.direction == FORWARD:
+        return _prepared(forward, job.arrays("q", "k", "v"), "; ".join(notes))
+
+    def gradient(q: Tensor, k: Tensor, v: Tensor, dy: Tensor) -> Tensor:
+        return jax.numpy.stack(jax.vjp(forward, q, k, v)[1](dy))
+
+    return _prepared(gradient, job.arrays("q", "k", "v", "dy"), "; ".join(["jax.vjp", *notes]))

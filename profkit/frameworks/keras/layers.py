@@ -17,6 +17,7 @@ from profkit.ops.conv2d import Conv2d
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.networks import layer as kinds
 from profkit.ops.networks.layer import Layer
+from profkit.ops.networks.positions import encoded_positions
 from profkit.ops.networks.reference import KEPT
 from profkit.ops.networks.training import Training
 from profkit.ops.pool2d import AVERAGE, MAX, Pool2d
@@ -282,6 +283,22 @@ def _embedding(making: Making, layer: Layer) -> keras.layers.Layer:
     return keras.layers.Embedding(
         spec.vocabulary, spec.width, _REPLACED, making.regulariser(layer), name=layer.name
     )  # fmt: skip
+
+
+class _Positions(keras.layers.Layer):  # type: ignore[misc]
+    """The encoding of positions, which Keras does not have."""
+
+    def __init__(self, steps: int, width: int, name: str) -> None:
+        super().__init__(name=name)
+        self._table = encoded_positions(steps, width).astype(np.float32)
+
+    def call(self, x: Tensor) -> Tensor:
+        return ops.add(x, self._table)
+
+
+@LAYERS.builds(kinds.POSITIONS)
+def _positions(making: Making, layer: Layer) -> keras.layers.Layer:
+    return _Positions(*layer.output_shape[1:], name=layer.name)
 
 
 @LAYERS.builds(kinds.LSTM)

@@ -18,6 +18,7 @@ from profkit.frameworks.native.threads import worthwhile_threads
 from profkit.frameworks.networks.array_training import StepNumbers
 from profkit.frameworks.networks.kernels import Kernels, LayerKernel
 from profkit.frameworks.networks.plain_layers import LayerBuilder
+from profkit.ops.networks.layer import CONCAT, MEAN
 from profkit.ops.optimiser_step import OptimiserStep
 from profkit.ops.spec import Spec
 
@@ -98,12 +99,13 @@ BUILDER = LayerBuilder(
     "native",
     ADAPTER,
     lambda conditions: NativeKernels(conditions.threads),
+    by_numpy=(CONCAT, MEAN),
     notes=(
         "every operator allocates its result, as frameworks do; workspace is lent from one buffer allocated ahead",
         "convolutions add the bias and apply ReLU inside the kernel",
     ),
     training_note=(
-        "what has no native kernel NumPy does, on one thread (implementation numpy): the loss, gradients of LSTM, "
-        "of attention, and of a bias without ReLU"
+        "what has no native kernel NumPy does, on one thread (implementation numpy): the loss and the gradient of a "
+        "bias without ReLU"
     ),
 )

@@ -13,8 +13,10 @@ from profkit.frameworks.cupy.operators import convolution, softmax
 from profkit.frameworks.formulas import formula
 from profkit.frameworks.framework import product
 from profkit.frameworks.networks.array_functions import ArrayCall, DeviceArray, array_module, number
+from profkit.frameworks.networks.array_sequences import sequence_gradient
 from profkit.ops import Conv2d, LocalResponseNorm, Pool2d, Spec
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from profkit.ops.lstm import DIRECTIONS
 from profkit.ops.pool2d import MAX
 
 _PIXELS = (0, 2, 3)
@@ -257,5 +259,7 @@ _CALLS: Mapping[tuple[str, str], Callable[[Any, Any], ArrayCall]] = {
     ("lrn", FORWARD): _lrn,
     ("bias_relu", FORWARD): _bias_relu,
     ("softmax", FORWARD): lambda xp, _: softmax(xp),
+    ("attention", INPUT_GRADIENT): sequence_gradient,
+    **{("lstm", direction): sequence_gradient for direction in DIRECTIONS if direction != FORWARD},
 }
 """By operator and direction; all others are formulas."""

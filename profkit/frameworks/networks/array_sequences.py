@@ -1,4 +1,5 @@
-"""LSTM, attention and the mean over steps in training: array expressions that keep what their gradients need.
+"""LSTM, attention and the mean over steps in training: array expressions that keep what their gradients need; and the
+gradients of both as operators.
 
 `xp` is NumPy or CuPy; sequences are [batch, steps, ...].
 """
@@ -12,6 +13,8 @@ from typing import Any
 
 from profkit.frameworks.formulas import activated
 from profkit.frameworks.networks.array_functions import ArrayCall, DeviceArray, array_module, number
+from profkit.ops.conv2d import INPUT_GRADIENT
+from profkit.ops.lstm import GATE_GRADIENT, STATE_GRADIENT
 
 
 def step_mean(x: DeviceArray) -> DeviceArray:
@@ -67,11 +70,17 @@ def lstm_result(xp: Any, spec: Any) -> ArrayCall:
 
 def lstm_gradient(xp: Any, spec: Any) -> ArrayCall:
     """Backward through the steps: from the record, u and dy to the gradient by x w + h u + b."""
+    back = _lstm_back(xp, spec)
+    return lambda record, u, dy: back(record, u, dy)[0]
+
+
+def _lstm_back(xp: Any, spec: Any) -> ArrayCall:
+    """The same, and the gradients by h and by c before the first step."""
     activation = partial(activated, array_module(xp), spec.activation)
     slope, gate_slope = _SLOPES[spec.activation], _SLOPES[spec.recurrent_activation]
     cells, is_sequence = spec.cells, spec.returns_sequence
 
-    def run(record: DeviceArray, u: DeviceArray, dy: DeviceArray) -> DeviceArray:
+    def run(record: DeviceArray, u: DeviceArray, dy: DeviceArray) -> tuple[DeviceArray, ...]:
         steps, _, batch, _ = record.shape
         gradient = xp.empty((batch, steps, 4 * cells), dy.dtype)
         by_hidden: Any = 0
@@ -92,7 +101,28 @@ def lstm_gradient(xp: Any, spec: Any) -> ArrayCall:
             parts[:, OUTPUT] = by_hidden * active * gate_slope(xp, step[OUTPUT])
             by_cell = by_cell * step[FORGET]
             by_hidden = xp.matmul(gradient[:, place], u.T)
-        return gradient
+        return gradient, by_hidden, by_cell
+
+    return run
+
+
+def _lstm_operator(xp: Any, spec: Any) -> ArrayCall:
+    """A gradient from x, w, u, b and dy."""
+    forward, back, before = lstm_steps(xp, spec), _lstm_back(xp, spec), lstm_states_before(xp)
+    direction, gates = spec.direction, 4 * spec.cells
+
+    def run(x: DeviceArray, w: DeviceArray, u: DeviceArray, b: DeviceArray, dy: DeviceArray) -> DeviceArray:
+        record = forward(xp.matmul(x, w) + b, u)
+        by_gates, by_h, by_c = back(record, u, dy)
+        if direction == INPUT_GRADIENT:
+            return xp.matmul(by_gates, w.T)
+        if direction == STATE_GRADIENT:
+            return xp.stack([by_h, by_c])
+        if direction == GATE_GRADIENT:
+            return by_gates
+        rows = by_gates.reshape(-1, gates)
+        factors = [x.reshape(-1, spec.inputs), before(record).reshape(-1, spec.cells)]
+        return xp.concatenate([*(each.T @ rows for each in factors), rows.sum(axis=0)[None]])
 
     return run
 
@@ -101,12 +131,24 @@ def lstm_states_before(xp: Any) -> ArrayCall:
     """What u met in each step: the hidden states of the step before, [batch, steps, cells]."""
 
     def run(record: DeviceArray) -> DeviceArray:
-        steps, _, batch, cells = record.shape
-        states = xp.zeros((batch, steps, cells), record.dtype)
-        states[:, 1:] = record[:-1, HIDDEN].swapaxes(0, 1)
+        return states_before(xp)(record[:, HIDDEN].swapaxes(0, 1))
+
+    return run
+
+
+def states_before(xp: Any) -> ArrayCall:
+    """The same from the result of every step, [batch, steps, cells]."""
+
+    def run(sequence: DeviceArray) -> DeviceArray:
+        states = xp.zeros(sequence.shape, sequence.dtype)
+        states[:, 1:] = sequence[:, :-1]
         return states
 
     return run
+
+
+def last_step(xp: Any) -> ArrayCall:
+    return lambda sequence: xp.ascontiguousarray(sequence[:, -1])
 
 
 _SLOPES: dict[str, Callable[[Any, DeviceArray], DeviceArray]] = {
@@ -165,6 +207,24 @@ def attention_by_queries(xp: Any, spec: Any) -> ArrayCall:
 
 def attention_by_keys(xp: Any, spec: Any) -> ArrayCall:
     return lambda by_scores, q: _joined(xp, xp.matmul(by_scores.swapaxes(2, 3), _heads(q, spec)))
+
+
+def _attention_operator(xp: Any, spec: Any) -> ArrayCall:
+    """The gradients by q, k and v, one after the other, from q, k, v and dy."""
+    shares_of, by_scores = attention_shares(xp, spec), attention_by_scores(xp, spec)
+    by_q, by_k, by_v = (make(xp, spec) for make in (attention_by_queries, attention_by_keys, attention_by_values))
+
+    def run(q: DeviceArray, k: DeviceArray, v: DeviceArray, dy: DeviceArray) -> DeviceArray:
+        shares = shares_of(q, k)
+        scores = by_scores(shares, v, dy)
+        return xp.stack([by_q(scores, k), by_k(scores, q), by_v(shares, dy)])
+
+    return run
+
+
+def sequence_gradient(xp: Any, spec: Any) -> ArrayCall:
+    """The call for a gradient of lstm or attention: its inputs in their order in, a fresh result out."""
+    return _lstm_operator(xp, spec) if spec.op == "lstm" else _attention_operator(xp, spec)
 
 
 def _heads(x: DeviceArray, spec: Any) -> DeviceArray:

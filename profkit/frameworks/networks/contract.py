@@ -98,7 +98,9 @@ class NetworkBuilder:
     kinds: Collection[str] | None = None
     """Of the layers that it builds, in any graph; None: chains of CHAIN_KINDS only."""
     composed: Collection[str] = ()
-    """Of its kinds, those that it puts together from several operators."""
+    """Of its kinds, those that it puts together from several operators, forward."""
+    by_numpy: Collection[str] = ()
+    """Of its kinds, those for which it has no operator of its own: one call of NumPy."""
     optimizers: Sequence[str] = (SGD,)
     """Which of sgd, nesterov, adam and rmsprop it trains with, each as Training defines it."""
     has_schedules = False
@@ -157,6 +159,8 @@ def refuse_layers(network: Network, framework: str, kinds: Collection[str] | Non
 
 def reason_against(builder: NetworkBuilder, network: Network, conditions: NetworkConditions) -> str:
     """Why a framework cannot run this network so; empty when it can."""
+    if conditions.is_training and network.no_training:
+        return network.no_training
     reason = refuse_layers(network, builder.name, builder.kinds)
     if conditions.is_training and builder.kinds is None and any(layer.kind == DROPOUT for layer in network.layers):
         reason = f"{builder.name} takes no masks of dropout, without which its step cannot be checked"

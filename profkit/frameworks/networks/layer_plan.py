@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import methodcaller
 from typing import Any
 
+import numpy as np
+
 from profkit.frameworks.networks import array_sequences as sequences
 from profkit.frameworks.networks import array_training as steps
 from profkit.frameworks.networks.array_operators import (
@@ -29,12 +31,13 @@ from profkit.ops.batch_norm import PARAMETER_GRADIENT
 from profkit.ops.bias_relu import BIAS_GRADIENT
 from profkit.ops.conv2d import FORWARD as RESULT
 from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT
-from profkit.ops.matmul import MatMul
+from profkit.ops.lstm import GATE_GRADIENT
 from profkit.ops.networks import layer as kinds
 from profkit.ops.networks.initialisers import Shape
 from profkit.ops.networks.layer import IMAGES, Layer
 from profkit.ops.networks.network import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, Network
-from profkit.ops.networks.parts import dropout_spec, gradient_specs, result_spec
+from profkit.ops.networks.parts import dropout_spec, gradient_specs, input_product, result_spec
+from profkit.ops.networks.positions import encoded_positions
 from profkit.ops.networks.reference import KEPT
 from profkit.ops.networks.work import BACKWARD, FORWARD, NO_LAYER, OPTIMISER
 from profkit.ops.pool2d import MAX
@@ -331,28 +334,53 @@ def _concat(plan: LayerPlan, layer: Layer) -> None:
     plan.array("concat", lambda *parts: join(parts, axis=1), layer.inputs, layer.name)
 
 
+def _positions(plan: LayerPlan, layer: Layer) -> None:
+    """As the sum of two arrays, of which one is made ahead."""
+    table = plan.value("table", *layer.output_shape)
+    ahead = plan.xp.asarray(
+        np.array(np.broadcast_to(encoded_positions(*layer.output_shape[1:]), layer.output_shape), "f")
+    )
+    plan.array("positions_table", lambda: ahead, (), table)
+    plan.kernel("add", _spec(plan, layer), (*layer.inputs, table), layer.name)
+
+
 def _lstm(plan: LayerPlan, layer: Layer) -> None:
-    """In training everything that a step had is kept: product with the inputs, steps, result."""
+    """In training the result of every step is kept; without a kernel for the gradient everything that a step had."""
     if not plan.is_training:
         return _weighted(plan, layer)
     spec, (w, u, b) = _spec(plan, layer), layer.parameter_shapes()
+    if plan.has(*_lstm_kernels(spec)):
+        sequence = _lstm_sequence(layer)
+        if sequence != layer.name:
+            plan.value("sequence", spec.batch, spec.steps, spec.cells)
+        plan.kernel("lstm", _lstm_kernels(spec)[0], (*layer.inputs, w, u, b), sequence)
+        if sequence != layer.name:
+            plan.array("lstm_result", sequences.last_step(plan.xp), (sequence,), layer.name)
+        return None
     sums = plan.value("sums", spec.batch, spec.steps, 4 * spec.cells)
-    plan.kernel("input_product", _input_product(spec), (*layer.inputs, w, b), sums)
+    plan.kernel("input_product", input_product(spec), (*layer.inputs, w, b), sums)
     plan.array("lstm", sequences.lstm_steps(plan.xp, spec), (sums, u), f"{layer.name}/record", part="steps")
     plan.array("lstm_result", sequences.lstm_result(plan.xp, spec), (f"{layer.name}/record",), layer.name)
     return None
 
 
-def _input_product(spec: Any) -> MatMul:
-    """x w + b of all steps of an LSTM at once."""
-    return MatMul(m=spec.batch * spec.steps, n=4 * spec.cells, k=spec.inputs, bias=True, dtype=spec.dtype)
+def _lstm_kernels(spec: Any) -> tuple[Spec, Spec]:
+    """Those of training: every step's result, and the gradient by the gates' sums."""
+    return spec.replaced(returns_sequence=True), spec.replaced(direction=GATE_GRADIENT)
+
+
+def _lstm_sequence(layer: Layer) -> str:
+    """Every step's result: that of the layer, or beside it."""
+    spec: Any = layer.spec
+    return layer.name if spec.returns_sequence else f"{layer.name}/sequence"
 
 
 def _attention(plan: LayerPlan, layer: Layer) -> None:
-    """In training the shares are kept."""
-    if not plan.is_training:
+    """In training the shares are kept, unless a kernel of the gradients makes them again."""
+    spec = _spec(plan, layer)
+    if not plan.is_training or plan.has(spec, spec.replaced(direction=INPUT_GRADIENT)):
         return _plain(plan, layer)
-    spec, (q, k, v), shares = _spec(plan, layer), layer.inputs, f"{layer.name}/shares"
+    (q, k, v), shares = layer.inputs, f"{layer.name}/shares"
     plan.array("attention_shares", sequences.attention_shares(plan.xp, spec), (q, k), shares)
     plan.array("attention", sequences.attention_result(plan.xp, spec), (shares, v), layer.name)
     return None
@@ -375,6 +403,7 @@ _FORWARD: Mapping[str, Callable[[LayerPlan, Layer], None]] = {
     kinds.ADD: _plain,
     kinds.CONCAT: _concat,
     kinds.EMBEDDING: _weighted,
+    kinds.POSITIONS: _positions,
     kinds.LSTM: _lstm,
     kinds.ATTENTION: _attention,
     kinds.MEAN: _mean,
@@ -461,6 +490,11 @@ def _back_through_add(plan: LayerPlan, layer: Layer, dy: str) -> None:
         plan.arrives(source, dy)
 
 
+def _back_through_positions(plan: LayerPlan, layer: Layer, dy: str) -> None:
+    if plan.wants(layer.inputs[0]):
+        plan.arrives(layer.inputs[0], dy)
+
+
 def _back_through_concat(plan: LayerPlan, layer: Layer, dy: str) -> None:
     first = 0
     for source in layer.inputs:
@@ -482,10 +516,15 @@ def _back_through_lstm(plan: LayerPlan, layer: Layer, dy: str) -> None:
     spec, (w, u, b), [source] = _spec(plan, layer), layer.parameter_shapes(), layer.inputs
     record, rows = f"{layer.name}/record", (spec.batch, spec.steps)
     sums, before = plan.value("sums_gradient", *rows, 4 * spec.cells), plan.value("states_before", *rows, spec.cells)
-    plan.array("lstm_gradient", sequences.lstm_gradient(plan.xp, spec), (record, u, dy), sums, part="steps_gradient")
-    plan.array("lstm_states_before", sequences.lstm_states_before(plan.xp), (record,), before)
+    if plan.has(*_lstm_kernels(spec)):
+        plan.kernel("gate_gradient", _lstm_kernels(spec)[1], (source, w, u, b, dy), sums)
+        plan.array("lstm_states_before", sequences.states_before(plan.xp), (_lstm_sequence(layer),), before)
+    else:
+        call = sequences.lstm_gradient(plan.xp, spec)
+        plan.array("lstm_gradient", call, (record, u, dy), sums, part="steps_gradient")
+        plan.array("lstm_states_before", sequences.lstm_states_before(plan.xp), (record,), before)
     plan.sum_rows(sums, b)
-    product = _input_product(spec)
+    product = input_product(spec)
     by_input, by_weights = gradient_specs(product)
     _, by_recurrent = gradient_specs(product.replaced(k=spec.cells))
     plan.kernel("recurrent_weight_gradient", by_recurrent, (before, sums), gradient(u))
@@ -495,6 +534,17 @@ def _back_through_lstm(plan: LayerPlan, layer: Layer, dy: str) -> None:
 
 def _back_through_attention(plan: LayerPlan, layer: Layer, dy: str) -> None:
     spec, (q, k, v) = _spec(plan, layer), layer.inputs
+    gradients = spec.replaced(direction=INPUT_GRADIENT)
+    if plan.has(spec, gradients):
+        made = [
+            plan.new_gradient(source) if plan.wants(source) else f"{layer.name}/unused_{part}"
+            for part, source in zip("qkv", (q, k, v))
+        ]
+        plan.kernel("input_gradient", gradients, (q, k, v, dy), *made)
+        for source, dx in zip((q, k, v), made):
+            if plan.wants(source):
+                plan.arrives(source, dx)
+        return
     shares, scores = f"{layer.name}/shares", f"{layer.name}/scores_gradient"
     plan.array("attention_scores_gradient", sequences.attention_by_scores(plan.xp, spec), (shares, v, dy), scores)
     for part, make, inputs, source in (
@@ -529,6 +579,7 @@ _BACKWARD: Mapping[str, Callable[[LayerPlan, Layer, str], None]] = {
     kinds.ADD: _back_through_add,
     kinds.CONCAT: _back_through_concat,
     kinds.EMBEDDING: _back_through_embedding,
+    kinds.POSITIONS: _back_through_positions,
     kinds.LSTM: _back_through_lstm,
     kinds.ATTENTION: _back_through_attention,
     kinds.MEAN: _back_through_mean,

@@ -44,6 +44,8 @@ class LayerBuilder(NetworkBuilder):
     device: Callable[[], ArrayDevice] = lambda: HOST
     modes: Sequence[str] = ("eager",)
     kinds: Collection[str] | None = LAYER_KINDS
+    composed: Collection[str] = ()
+    by_numpy: Collection[str] = ()
     optimizers: Sequence[str] = (SGD, NESTEROV, ADAM, RMSPROP)
     has_schedules = True
 

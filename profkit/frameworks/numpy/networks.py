@@ -6,6 +6,7 @@ from profkit.frameworks.networks.kernels import FillingKernels
 from profkit.frameworks.networks.plain_layers import LayerBuilder
 from profkit.frameworks.numpy.operators import ADAPTER
 from profkit.ops.conv2d import FORWARD
+from profkit.ops.networks.layer import ATTENTION, BATCH_NORM, CONV2D, LAYER_NORM, LRN, LSTM, POOL2D
 from profkit.ops.spec import Spec
 
 _ON_BLAS = ("conv2d", "matmul")
@@ -22,6 +23,7 @@ BUILDER = LayerBuilder(
     "numpy",
     ADAPTER,
     lambda conditions: FillingKernels(ADAPTER, conditions.threads, _ON_BLAS, _is_composed),
+    composed=(CONV2D, POOL2D, LRN, BATCH_NORM, LAYER_NORM, LSTM, ATTENTION),
     notes=(
         "every operator allocates its result and its buffers; optimisers and sums of gradients work in place",
         "convolution: image by image, windows gathered into columns, one BLAS product; bias and ReLU in the same call",

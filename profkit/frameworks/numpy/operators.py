@@ -20,6 +20,7 @@ from profkit.frameworks.formulas import activated, formula
 from profkit.frameworks.framework import FillingFramework, Ready, refuse_gradient
 from profkit.frameworks.layouts import channel_shape
 from profkit.frameworks.networks.array_functions import array_module, error_function
+from profkit.frameworks.networks.array_sequences import sequence_gradient
 from profkit.frameworks.numpy.conv2d import prepare_conv2d
 from profkit.ops.activation import RELU, TANH
 from profkit.ops.batch_norm import INFERENCE
@@ -205,8 +206,23 @@ def _by_formula(spec: Any, inputs: Mapping[str, Array], threads: int) -> Ready:
     return fill, 0
 
 
-for _op in ("lstm", "attention", "optimiser_step"):
-    ADAPTER.fills(_op)(_by_formula)
+ADAPTER.fills("optimiser_step")(_by_formula)
+
+
+def _sequences(spec: Any, inputs: Mapping[str, Array], threads: int) -> Ready:
+    """Gradients by the expressions that networks use."""
+    if spec.direction == FORWARD:
+        return _by_formula(spec, inputs, threads)
+    run, arrays = sequence_gradient(np, spec), list(inputs.values())
+
+    def fill(out: Array) -> None:
+        out[...] = run(*arrays)
+
+    return fill, 0
+
+
+for _op in ("lstm", "attention"):
+    ADAPTER.fills(_op)(_sequences)
 
 
 @ADAPTER.fills("activation")

@@ -15,6 +15,7 @@ from profkit.frameworks.networks.graph import LayerTable
 from profkit.ops.networks import layer as kinds
 from profkit.ops.networks.layer import Layer
 from profkit.ops.networks.network import Network
+from profkit.ops.networks.positions import encoded_positions
 from profkit.ops.pool2d import AVERAGE, MAX
 from profkit.ops.window import Window
 
@@ -204,6 +205,12 @@ def _concat(graph: _Graph, layer: Layer) -> None:
 @LAYERS.builds(kinds.EMBEDDING)
 def _embedding(graph: _Graph, layer: Layer) -> None:
     graph.node(layer, "Gather", [*graph.parameters(layer, "w"), *layer.inputs])
+
+
+@LAYERS.builds(kinds.POSITIONS)
+def _positions(graph: _Graph, layer: Layer) -> None:
+    table = graph.constant(f"{layer.name}/table", encoded_positions(*layer.output_shape[1:]).astype(np.float32))
+    graph.node(layer, "Add", [*layer.inputs, table])
 
 
 @LAYERS.builds(kinds.LSTM)

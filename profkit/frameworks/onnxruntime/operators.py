@@ -327,7 +327,7 @@ def _embedding(job: Job, spec: ops.Embedding) -> Prepared:
 
 
 def _refuse_lstm(implementation: Implementation, spec: ops.Lstm) -> str:
-    return _refuse_float64("LSTM", spec)
+    return _refuse_gradient(implementation, spec) or _refuse_float64("LSTM", spec)
 
 
 @ADAPTER.operator("lstm", _refuse_lstm)
@@ -361,7 +361,7 @@ def _lstm(job: Job, spec: ops.Lstm) -> Prepared:
 
 
 def _refuse_attention(implementation: Implementation, spec: ops.Attention) -> str:
-    return _refuse_float64("MultiHeadAttention", spec)
+    return _refuse_gradient(implementation, spec) or _refuse_float64("MultiHeadAttention", spec)
 
 
 @ADAPTER.operator("attention", _refuse_attention)

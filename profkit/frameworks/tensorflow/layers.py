@@ -16,6 +16,7 @@ from profkit.frameworks.tensorflow.operators import activated, average_factors, 
 from profkit.ops.activation import FUNCTIONS
 from profkit.ops.networks import layer as kinds
 from profkit.ops.networks.layer import Layer
+from profkit.ops.networks.positions import encoded_positions
 from profkit.ops.pool2d import MAX
 
 LAYERS = LayerTable()
@@ -150,6 +151,11 @@ def _concat(run: Evaluation, layer: Layer, *parts: Tensor) -> Tensor:
 @LAYERS.builds(kinds.EMBEDDING)
 def _embedding(run: Evaluation, layer: Layer, indices: Tensor) -> Tensor:
     return tf.gather(run.of(layer, "w"), indices)
+
+
+@LAYERS.builds(kinds.POSITIONS)
+def _positions(run: Evaluation, layer: Layer, x: Tensor) -> Tensor:
+    return x + tf.constant(encoded_positions(*layer.output_shape[1:]), tf.float32)
 
 
 @LAYERS.builds(kinds.LSTM)

@@ -17,6 +17,7 @@ from profkit.frameworks.lazy import Tensor, tf
 from profkit.ops.activation import GELU, HARD_SIGMOID, RELU, SCALED_TANH, SIGMOID, TANH, TANH_HEIGHT, TANH_SLOPE
 from profkit.ops.batch_norm import INFERENCE, PARAMETER_GRADIENT
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from profkit.ops.lstm import GATE_GRADIENT, STATE_GRADIENT
 from profkit.ops.pool2d import MAX
 from profkit.ops.window import Window
 
@@ -422,6 +423,8 @@ def _embedding(job: Job, spec: ops.Embedding) -> Prepared:
 def _refuse_lstm(implementation: Implementation, spec: ops.Lstm) -> str:
     if spec.dtype != "float32":
         return f"TensorFlow's BlockLSTMV2 has no {spec.dtype} kernel on CPU"
+    if spec.direction == GATE_GRADIENT:
+        return "TensorFlow's BlockLSTMGradV2 does not give the gradient by the gates' sums"
     if (spec.activation, spec.recurrent_activation) == (TANH, SIGMOID):
         return ""
     return (
@@ -436,25 +439,50 @@ def _lstm(job: Job, spec: ops.Lstm) -> Prepared:
     x = tf.constant(np.ascontiguousarray(job.inputs["x"].swapaxes(0, 1)))
     w, b = tf.constant(np.concatenate(job.arrays("w", "u"))), tf.constant(job.inputs["b"])
     state, peephole = tf.zeros([spec.batch, spec.cells]), tf.zeros([spec.cells])
+    others = dict.fromkeys(("cs_prev", "h_prev"), state) | dict.fromkeys(("wci", "wcf", "wco"), peephole)
+    others["seq_len_max"] = tf.constant(spec.steps, tf.int64)
+
+    def forward(x: Tensor, w: Tensor, b: Tensor) -> Any:
+        return tf.raw_ops.BlockLSTMV2(x=x, w=w, b=b, **others)
 
     def run(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-        h = tf.raw_ops.BlockLSTMV2(
-            seq_len_max=tf.constant(spec.steps, tf.int64),
-            x=x,
-            cs_prev=state,
-            h_prev=state,
-            w=w,
-            b=b,
-            wci=peephole,
-            wcf=peephole,
-            wco=peephole,
-        ).h
+        h = forward(x, w, b).h
         return h if spec.returns_sequence else h[-1]
 
-    def to_numpy(result: Tensor) -> Array:
-        return np.ascontiguousarray(result.numpy().swapaxes(0, 1)) if spec.returns_sequence else result.numpy()
+    def sequence_first(result: Tensor) -> Array:
+        return np.ascontiguousarray(result.numpy().swapaxes(0, 1))
 
-    return _prepared(job, run, [x, w, b], to_numpy=to_numpy, note="BlockLSTMV2; steps before the batch in x and y")
+    note = "steps before the batch in x and y"
+    if spec.direction == FORWARD:
+        facts: dict[str, Any] = {"to_numpy": sequence_first} if spec.returns_sequence else {}
+        return _prepared(job, run, [x, w, b], note=f"BlockLSTMV2; {note}", **facts)
+    return _lstm_gradient(job, spec, [x, w, b, *forward(x, w, b)], others, note)
+
+
+def _lstm_gradient(job: Job, spec: ops.Lstm, made: list[Tensor], others: dict[str, Tensor], note: str) -> Prepared:
+    """BlockLSTMGradV2 on what the forward pass made ahead of the call."""
+    dy = job.inputs["dy"]
+    of_steps = np.zeros((spec.steps, spec.batch, spec.cells), np.float32)
+    of_steps[slice(None) if spec.returns_sequence else -1] = dy.swapaxes(0, 1) if spec.returns_sequence else dy
+    names = ("x", "w", "b", "i", "cs", "f", "o", "ci", "co", "h", "h_grad")
+
+    def run(*arrays: Tensor) -> Tensor:
+        given = dict(zip(names, arrays))
+        found = tf.raw_ops.BlockLSTMGradV2(
+            **given, cs_grad=tf.zeros_like(given["h_grad"]), use_peephole=False, **others
+        )
+        if spec.direction == WEIGHT_GRADIENT:
+            return tf.concat([found.w_grad, found.b_grad[None]], 0)
+        if spec.direction == STATE_GRADIENT:
+            return tf.stack([found.h_prev_grad, found.cs_prev_grad])
+        return found.x_grad
+
+    def to_numpy(result: Tensor) -> Array:
+        array = result.numpy()
+        return np.ascontiguousarray(array.swapaxes(0, 1)) if spec.direction == INPUT_GRADIENT else array
+
+    notes = f"BlockLSTMGradV2; the forward pass is made ahead of the call; {note}"
+    return _prepared(job, run, [*made, tf.constant(of_steps)], to_numpy=to_numpy, note=notes)
 
 
 @ADAPTER.operator("attention")
@@ -468,9 +496,20 @@ def _attention(job: Job, spec: ops.Attention) -> Prepared:
             seen = tf.linalg.band_part(tf.ones((spec.steps, spec.steps), tf.bool), -1, 0)
             scores = tf.where(seen, scores, scores.dtype.min)
         y = tf.linalg.matmul(tf.nn.softmax(scores), v)
-        return tf.reshape(tf.transpose(y, (0, 2, 1, 3)), spec.output_shape())
+        return tf.reshape(tf.transpose(y, (0, 2, 1, 3)), spec.result_shape())
 
-    return _prepared(job, run, _constants(job, spec), note="composed: products, softmax and transposes")
+    def gradient(*arrays: Tensor) -> Tensor:
+        given = list(arrays[:3])
+        with tf.GradientTape() as tape:
+            tape.watch(given)
+            y = run(*given)
+        return tf.stack(tape.gradient(y, given, arrays[3]))
+
+    note = "composed: products, softmax and transposes"
+    if spec.direction == FORWARD:
+        return _prepared(job, run, _constants(job, spec), note=note)
+    taped = f"{note}; tf.GradientTape: forward and backward in the call"
+    return _prepared(job, gradient, _constants(job, spec), note=taped)
 
 
 @ADAPTER.operator("optimiser_step")

@@ -13,6 +13,7 @@ from profkit.frameworks.cache import cache_folder
 from profkit.frameworks.environments import availability
 from profkit.frameworks.framework import quiet_warnings
 from profkit.frameworks.networks.contract import BuiltNetwork, NetworkBuilder, NetworkConditions
+from profkit.ops.networks.layer import LRN
 from profkit.ops.networks.network import Network
 
 
@@ -21,6 +22,7 @@ class TheanoBuilder(NetworkBuilder):
 
     name = "theano"
     modes = ("graph",)
+    composed = (LRN,)
 
     def is_available(self) -> Availability:
         """Its environment, or Theano beside profkit."""

@@ -25,6 +25,7 @@ from profkit.ops.activation import (
 from profkit.ops.networks import layer as kinds
 from profkit.ops.networks.layer import IMAGES, Layer
 from profkit.ops.networks.network import Network
+from profkit.ops.networks.positions import encoded_positions
 from profkit.ops.pool2d import MAX
 
 Tensor = Any
@@ -246,6 +247,17 @@ class Sum(nn.Module):  # type: ignore[misc]
         return a + b
 
 
+class Positions(nn.Module):  # type: ignore[misc]
+    """The encoding of positions, a buffer that is no part of the state."""
+
+    def __init__(self, steps: int, width: int) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.from_numpy(encoded_positions(steps, width)).float(), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.table
+
+
 class Mean(nn.Module):  # type: ignore[misc]
     """Over the steps."""
 
@@ -327,6 +339,7 @@ MODULES: Mapping[str, Callable[[Layer, bool], nn.Module]] = {
     kinds.ADD: lambda _layer, _in_place: Sum(),
     kinds.CONCAT: lambda _layer, _in_place: Joined(),
     kinds.EMBEDDING: _of_spec(Embedding),
+    kinds.POSITIONS: lambda layer, _in_place: Positions(*layer.output_shape[1:]),
     kinds.LSTM: _lstm,
     kinds.ATTENTION: _of_spec(Attention),
     kinds.MEAN: lambda _layer, _in_place: Mean(),

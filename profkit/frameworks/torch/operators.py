@@ -26,9 +26,12 @@ from profkit.ops.activation import GELU, HARD_SIGMOID, RELU, SCALED_TANH, SIGMOI
 from profkit.ops.batch_norm import INFERENCE, PARAMETER_GRADIENT
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from profkit.ops.dtypes import is_narrow
+from profkit.ops.lstm import GATE_GRADIENT, STATE_GRADIENT
 from profkit.ops.optimiser_step import ADAM, RMSPROP
 from profkit.ops.pool2d import MAX
 from profkit.ops.window import Window
+
+FORWARD_AHEAD = "autograd's backward; the forward pass is made ahead of the call"
 
 
 def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, str]:
@@ -264,7 +267,7 @@ def _lrn_gradient(job: Job, spec: ops.LocalResponseNorm) -> Prepared:
     def call() -> Tensor:
         return torch.autograd.grad(y, x, dy, retain_graph=True)[0]
 
-    return prepared_images(job, spec, call, "autograd's backward; the forward pass is made ahead of the call")
+    return prepared_images(job, spec, call, FORWARD_AHEAD)
 
 
 @ADAPTER.operator("bias_relu")
@@ -412,48 +415,80 @@ def _embedding(job: Job, spec: ops.Embedding) -> Prepared:
     return Prepared(lambda: backward(dy, indices, spec.vocabulary, -1, False), to_array)
 
 
-@ADAPTER.operator("lstm")
+def _refuse_lstm(implementation: Implementation, spec: ops.Lstm) -> str:
+    return "autograd has no gradient by the sums of torch.lstm's gates" if spec.direction == GATE_GRADIENT else ""
+
+
+@ADAPTER.operator("lstm", _refuse_lstm)
 def _lstm(job: Job, spec: ops.Lstm) -> Prepared:
     """torch.lstm has tanh and sigmoid; with other functions the steps are those of the formula."""
     x, w, u, b = (tensor_of(job, name) for name in ("x", "w", "u", "b"))
     zeros = torch.zeros((spec.batch, spec.cells), dtype=x.dtype, device=x.device)
-    if (spec.activation, spec.recurrent_activation) == (TANH, SIGMOID):
-        weights = [w.T.contiguous(), u.T.contiguous(), b, torch.zeros_like(b)]
-        state = (zeros[None], zeros[None])
-
-        def native() -> Tensor:
-            y, h, _ = torch.lstm(x, state, weights, True, 1, 0.0, False, False, True)
-            return y if spec.returns_sequence else h[0]
-
-        return Prepared(native, to_array)
-
-    def composed() -> Tensor:
-        sums = torch.addmm(b, x.reshape(-1, spec.inputs), w).view(spec.batch, spec.steps, -1)
-        h, c, results = zeros, zeros, []
-        for step in range(spec.steps):
-            z = torch.addmm(sums[:, step], h, u)
-            z_i, z_f, z_c, z_o = z.split(spec.cells, 1)
-            i, f, o = (activated(spec.recurrent_activation, gate) for gate in (z_i, z_f, z_o))
-            c = f.mul_(c).addcmul_(i, activated(spec.activation, z_c))
-            h = o.mul_(activated(spec.activation, c))
-            results.append(h)
-        return torch.stack(results, 1) if spec.returns_sequence else h
-
+    is_own = (spec.activation, spec.recurrent_activation) == (TANH, SIGMOID)
+    weights = [w.T.contiguous(), u.T.contiguous(), b, torch.zeros_like(b)] if is_own else [w, u, b]
+    run = _own_lstm if is_own else _composed_lstm
     note = f"composed step by step: torch.lstm has no {spec.recurrent_activation} gates with {spec.activation}"
-    return Prepared(composed, to_array, note=note)
+    notes = [] if is_own else [note]
+    if spec.direction == FORWARD:
+        return Prepared(lambda: run(spec, x, weights, zeros, zeros), to_array, note="; ".join(notes))
+    state, dy = [zeros, zeros.clone()], tensor_of(job, "dy")
+    wanted = {INPUT_GRADIENT: [x], WEIGHT_GRADIENT: weights[:3], STATE_GRADIENT: state}[spec.direction]
+    with torch.enable_grad():
+        for leaf in wanted:
+            leaf.requires_grad_()
+        y = run(spec, x, weights, *state)
+
+    def gradients() -> tuple[Tensor, ...]:
+        return torch.autograd.grad(y, wanted, dy, retain_graph=True)
+
+    def joined(found: tuple[Tensor, ...]) -> Any:
+        if spec.direction == WEIGHT_GRADIENT:
+            by_w, by_u, by_b = found
+            return to_array(torch.cat([by_w.T, by_u.T, by_b[None]] if is_own else [by_w, by_u, by_b[None]]))
+        return to_array(found[0]) if spec.direction == INPUT_GRADIENT else _stacked(found)
+
+    return Prepared(gradients, joined, note="; ".join([*notes, FORWARD_AHEAD]))
+
+
+def _own_lstm(spec: ops.Lstm, x: Tensor, weights: list[Tensor], h: Tensor, c: Tensor) -> Tensor:
+    y, last, _ = torch.lstm(x, (h[None], c[None]), weights, True, 1, 0.0, False, False, True)
+    return y if spec.returns_sequence else last[0]
+
+
+def _composed_lstm(spec: ops.Lstm, x: Tensor, weights: list[Tensor], h: Tensor, c: Tensor) -> Tensor:
+    w, u, b = weights
+    # Autograd needs what a product was made of.
+    times = torch.Tensor.mul_ if spec.direction == FORWARD else torch.mul
+    sums = torch.addmm(b, x.reshape(-1, spec.inputs), w).view(spec.batch, spec.steps, -1)
+    results = []
+    for step in range(spec.steps):
+        z = torch.addmm(sums[:, step], h, u)
+        z_i, z_f, z_c, z_o = z.split(spec.cells, 1)
+        i, f, o = (activated(spec.recurrent_activation, gate) for gate in (z_i, z_f, z_o))
+        c = times(f, c).addcmul_(i, activated(spec.activation, z_c))
+        h = times(o, activated(spec.activation, c))
+        results.append(h)
+    return torch.stack(results, 1) if spec.returns_sequence else h
 
 
 @ADAPTER.operator("attention")
 def _attention(job: Job, spec: ops.Attention) -> Prepared:
-    shape = (spec.batch, spec.steps, spec.heads, spec.width)
-    q, k, v = (tensor_of(job, name).view(shape).transpose(1, 2) for name in ("q", "k", "v"))
-    result = spec.output_shape()
+    shape, result = (spec.batch, spec.steps, spec.heads, spec.width), spec.result_shape()
+    given = [tensor_of(job, name) for name in ("q", "k", "v")]
 
     def call() -> Tensor:
+        q, k, v = (each.view(shape).transpose(1, 2) for each in given)
         y = functional.scaled_dot_product_attention(q, k, v, is_causal=spec.causal)
         return y.transpose(1, 2).reshape(result)
 
-    return Prepared(call, to_array)
+    if spec.direction == FORWARD:
+        return Prepared(call, to_array)
+    dy = tensor_of(job, "dy")
+    with torch.enable_grad():
+        for leaf in given:
+            leaf.requires_grad_()
+        y = call()
+    return Prepared(lambda: torch.autograd.grad(y, given, dy, retain_graph=True), _stacked, note=FORWARD_AHEAD)
 
 
 @ADAPTER.operator("optimiser_step")

@@ -9,6 +9,9 @@ from typing import Any
 
 from profkit.errors import UsageError, unknown
 from profkit.ops.networks import published
+from profkit.ops.networks.folding import FOLDS
+from profkit.ops.networks.folding import FoldedNetwork as FoldedNetwork
+from profkit.ops.networks.folding import fold_batch_norm as fold_batch_norm
 from profkit.ops.networks.layer import Layer as Layer
 from profkit.ops.networks.network import Network as Network
 from profkit.ops.networks.published.cifar10 import Cifar10 as Cifar10
@@ -39,4 +42,6 @@ def find_network(name: str) -> type[Network]:
 def network_from_dict(data: Mapping[str, Any]) -> Network:
     """The network that `Network.to_dict` wrote; parameters that are missing take their defaults."""
     values = dict(data)
-    return find_network(str(values.pop("network", None)))(**values)
+    is_folded = values.pop(FOLDS, False)
+    network = find_network(str(values.pop("network", None)))(**values)
+    return fold_batch_norm(network) if is_folded else network

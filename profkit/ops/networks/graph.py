@@ -159,6 +159,12 @@ class Graph:
         spec = Embedding(math.prod(self.shape), vocabulary, width)
         return self._add(name, spec, (*self.shape, width), start=start)
 
+    def positions(self, name: str) -> Graph:
+        """Adds the encoding of positions to each sequence: a constant, which nothing is learned of."""
+        if len(self.shape) != 3:
+            raise SpecError(f"{name} takes [batch, steps, features], but {self.last} gives {shape_text(self.shape)}")
+        return self._add(name, Add(math.prod(self.shape)), self.shape, kind=kinds.POSITIONS)
+
     def lstm(
         self,
         name: str,
@@ -208,14 +214,15 @@ class Graph:
         shape: Shape,
         start: Initialisation | None = None,
         inputs: tuple[str, ...] = (),
+        kind: str = "",
         **more: Any,
     ) -> Graph:
-        """`what`: an operator, or a kind of layer that has none."""
+        """`what`: an operator, or a kind of layer that has none; `kind`: where it is not the operator's."""
         if len(self._layers) == MOST_LAYERS:
             raise SpecError(f"the network has more than {MOST_LAYERS:,} layers")
         begin = (start or self._start).for_input(self.shape)
-        kind, spec = (what, None) if isinstance(what, str) else (what.op, what)
-        layer = Layer(name, kind, spec, shape, inputs or (self.last,), start=begin, **more)
+        own, spec = (what, None) if isinstance(what, str) else (what.op, what)
+        layer = Layer(name, kind or own, spec, shape, inputs or (self.last,), start=begin, **more)
         check_layer(layer, self._shapes)
         self._layers.append(layer)
         self._shapes[name] = shape

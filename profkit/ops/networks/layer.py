@@ -13,10 +13,10 @@ IMAGES = "images"
 """The input of a layer that takes what the network is given."""
 CONV2D, DENSE, POOL2D, LRN, FLATTEN, DROPOUT = "conv2d", "matmul", "pool2d", "lrn", "flatten", "dropout"
 BATCH_NORM, LAYER_NORM, ACTIVATION, ADD, CONCAT = "batch_norm", "layer_norm", "activation", "add", "concat"
-EMBEDDING, LSTM, ATTENTION, MEAN = "embedding", "lstm", "attention", "mean"
+EMBEDDING, POSITIONS, LSTM, ATTENTION, MEAN = "embedding", "positions", "lstm", "attention", "mean"
 LAYER_KINDS = (
     *(CONV2D, DENSE, POOL2D, LRN, FLATTEN, DROPOUT, BATCH_NORM, LAYER_NORM, ACTIVATION, ADD, CONCAT),
-    *(EMBEDDING, LSTM, ATTENTION, MEAN),
+    *(EMBEDDING, POSITIONS, LSTM, ATTENTION, MEAN),
 )
 DECAYING = (".w", ".u")
 """Endings of the parameters that weight decay pulls at: neither biases nor scales."""
@@ -52,12 +52,13 @@ _MULTIPLY_ADDS: dict[str, Callable[[Any], int]] = {
 
 @dataclass(frozen=True)
 class Layer:
-    """kind is the spec's op, or flatten, concat or mean, which have no spec.
+    """kind is the spec's op, or flatten, concat or mean, which have no spec, or positions, whose spec is an addition.
 
     A convolution's bias and ReLU are part of its spec; a dense layer is MatMul(m=rows, k=inputs, n=outputs,
     bias) followed by `activation`; other functions are layers of their own. flatten goes over channels, height, width
     in this order (NCHW), whatever the layout of a framework: one that holds its images as NHWC turns the weights of
-    the next dense layer instead. concat joins images along their channels; mean is that over the steps of a sequence.
+    the next dense layer instead. concat joins images along their channels; mean is that over the steps of a sequence;
+    positions adds the constant of positions.py to each sequence.
     """
 
     name: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -67,6 +68,20 @@ class Network(Fields):
         indices (see `vocabulary`)."""
         batch: int = getattr(self, "batch")  # noqa: B009 - declared by every subclass
         return (batch, *self.image)
+
+    @property
+    def declared(self) -> Network:
+        """The network that defines the results: itself, unless this one was made of another."""
+        return self
+
+    @property
+    def no_training(self) -> str:
+        """Why it cannot be trained; empty when it can."""
+        return ""
+
+    def weights_from(self, declared: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Its weights from those of the declared network."""
+        return declared
 
     def output_shape(self) -> Shape:
         """[batch, outputs] of the last layer: logits, before any softmax."""

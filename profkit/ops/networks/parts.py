@@ -11,6 +11,7 @@ from profkit.ops.batch_norm import PARAMETER_GRADIENT
 from profkit.ops.bias_relu import BIAS_GRADIENT, BiasRelu
 from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT
 from profkit.ops.dropout import Dropout
+from profkit.ops.lstm import GATE_GRADIENT
 from profkit.ops.matmul import MatMul
 from profkit.ops.networks import layer as kinds
 from profkit.ops.networks.layer import Layer
@@ -62,14 +63,14 @@ def _forward(layer: Layer, is_training: bool) -> LayerParts:
         moves_nothing = layer.kind in (kinds.FLATTEN, kinds.DROPOUT)
         return LayerParts(layer.name, layer.kind, FORWARD, without_spec=() if moves_nothing else (layer.kind,))
     if layer.kind == kinds.LSTM and is_training:
-        return LayerParts(layer.name, layer.kind, FORWARD, without_spec=("lstm that keeps its steps",))
+        spec = spec.replaced(returns_sequence=True)
     if layer.kind == kinds.DENSE:
         spec = spec.replaced(activation=layer.activation)
     return LayerParts(layer.name, layer.kind, FORWARD, ((FORWARD, spec),))
 
 
 def _backward(network: Network, layer: Layer) -> LayerParts:
-    if layer.kind in (kinds.FLATTEN, kinds.ADD):  # the gradient is that of the result
+    if layer.kind in (kinds.FLATTEN, kinds.ADD, kinds.POSITIONS):  # the gradient is that of the result
         return LayerParts(layer.name, layer.kind, BACKWARD)
     make = _BACKWARD.get(layer.kind)
     if make is None:
@@ -77,7 +78,8 @@ def _backward(network: Network, layer: Layer) -> LayerParts:
     has_use = network.has_gradient(layer.inputs[0])
     parts = tuple((name, spec) for name, spec in make(layer) if has_use or name != BY_INPUT)
     # The kernel of a bias gradient sees what comes through a ReLU.
-    lone_bias = getattr(layer.spec, "bias", False) and layer.activation == "none"
+    has_bias = layer.kind == kinds.LSTM or getattr(layer.spec, "bias", False)
+    lone_bias = has_bias and layer.activation == "none"
     return LayerParts(layer.name, layer.kind, BACKWARD, parts, ("bias gradient",) if lone_bias else ())
 
 
@@ -110,14 +112,29 @@ def _of_table(layer: Layer) -> Parts:
     return (("weight gradient", spec.replaced(direction=WEIGHT_GRADIENT)),)
 
 
+def _of_lstm(layer: Layer) -> Parts:
+    """Through time to the gates, then products over all steps at once."""
+    spec: Any = layer.spec
+    by_input, by_weights = gradient_specs(input_product(spec))
+    _, by_recurrent = gradient_specs(input_product(spec).replaced(k=spec.cells))
+    through_time = ("gate gradient", spec.replaced(direction=GATE_GRADIENT))
+    return through_time, (BY_INPUT, by_input), ("weight gradient", by_weights), ("recurrent gradient", by_recurrent)
+
+
 _BACKWARD: Mapping[str, Callable[[Layer], Parts]] = {
     **dict.fromkeys((kinds.CONV2D, kinds.DENSE), _of_product),
     **dict.fromkeys((kinds.BATCH_NORM, kinds.LAYER_NORM), _of_norm),
-    **dict.fromkeys((kinds.POOL2D, kinds.LRN, kinds.ACTIVATION), _of_function),
+    **dict.fromkeys((kinds.POOL2D, kinds.LRN, kinds.ACTIVATION, kinds.ATTENTION), _of_function),
+    kinds.LSTM: _of_lstm,
     kinds.DROPOUT: lambda layer: ((BY_INPUT, dropout_spec(layer)),),
     kinds.EMBEDDING: _of_table,
 }
-"""Of the kinds whose gradients are operators; concat, mean, LSTM and attention have none."""
+"""Of the kinds whose gradients are operators; concat and mean have none."""
+
+
+def input_product(spec: Any) -> MatMul:
+    """x w + b of all steps of an LSTM at once."""
+    return MatMul(m=spec.batch * spec.steps, n=4 * spec.cells, k=spec.inputs, bias=True, dtype=spec.dtype)
 
 
 def gradient_specs(spec: Any) -> tuple[Spec, Spec]:

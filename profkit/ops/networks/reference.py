@@ -17,7 +17,7 @@ from profkit.ops.networks.initialisers import Shape
 from profkit.ops.networks.layer import IMAGES, Layer
 from profkit.ops.networks.network import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, Network
 from profkit.ops.networks.parts import gradient_specs
-from profkit.ops.networks.sequence_gradients import attention_gradients, lstm_gradients
+from profkit.ops.networks.positions import encoded_positions
 from profkit.ops.networks.training import Training
 from profkit.ops.spec import Array, Spec, tolerance
 
@@ -224,6 +224,11 @@ def _joined(step: Step, layer: Layer) -> Values:
     return np.concatenate(step.inputs(layer), axis=1)
 
 
+def _positioned(step: Step, layer: Layer) -> Values:
+    result: Values = step.inputs(layer)[0] + encoded_positions(*layer.output_shape[1:])
+    return result
+
+
 def _mean(step: Step, layer: Layer) -> Values:
     result: Values = step.inputs(layer)[0].mean(axis=1)
     return result
@@ -235,6 +240,7 @@ _FORWARD: dict[str, Callable[[Step, Layer], Values]] = {
     kinds.FLATTEN: _reshaped,
     kinds.CONCAT: _joined,
     kinds.MEAN: _mean,
+    kinds.POSITIONS: _positioned,
 }
 """Of the kinds that are not their operator alone."""
 
@@ -282,15 +288,17 @@ def _by_table(step: Step, layer: Layer, dy: Values) -> list[Values]:
 
 def _by_lstm(step: Step, layer: Layer, dy: Values) -> list[Values]:
     (x,) = step.inputs(layer)
-    w, u, b = (step.weight(layer, name) for name in "wub")
-    dx, *by_parameters = lstm_gradients(layer.spec, x, w, u, b, dy)
-    step.gradients.update(zip(layer.parameter_shapes(), by_parameters))
-    return [dx]
+    spec: Any = layer.spec
+    given = {name: step.weight(layer, name) for name in "wub"}
+    found = spec.gradients({"x": x, **given, "dy": dy})
+    step.gradients.update({f"{layer.name}.{name}": getattr(found, name) for name in given})
+    return [found.x]
 
 
 def _by_attention(step: Step, layer: Layer, dy: Values) -> list[Values]:
     q, k, v = step.inputs(layer)
-    return list(attention_gradients(layer.spec, q, k, v, dy))
+    assert layer.spec is not None
+    return list(layer.spec.replaced(direction=INPUT_GRADIENT).reference({"q": q, "k": k, "v": v, "dy": dy}))
 
 
 def _by_add(_step: Step, _layer: Layer, dy: Values) -> list[Values]:
@@ -312,6 +320,7 @@ _BACKWARD: dict[str, Callable[[Step, Layer, Values], Sequence[Values]]] = {
     **dict.fromkeys((kinds.BATCH_NORM, kinds.LAYER_NORM), _by_norm),
     **dict.fromkeys((kinds.POOL2D, kinds.LRN, kinds.ACTIVATION), _by_operator),
     kinds.ADD: _by_add,
+    kinds.POSITIONS: lambda _step, _layer, dy: [dy],
     kinds.DROPOUT: lambda step, layer, dy: [dy * step.masks[layer.name]],
     kinds.FLATTEN: lambda step, layer, dy: [dy.reshape(step.inputs(layer)[0].shape)],
     kinds.EMBEDDING: _by_table,

@@ -91,7 +91,7 @@ def kind_of(layer: Layer) -> str:
     spec: Any = layer.spec
     if layer.kind == kinds.ACTIVATION and spec.function == RELU:
         return "relu"
-    return "pool" if layer.kind == kinds.POOL2D else layer.kind
+    return {kinds.POOL2D: "pool", kinds.POSITIONS: kinds.ADD}.get(layer.kind, layer.kind)
 
 
 def _forward(network: Network, layer: Layer, is_training: bool) -> dict[str, StepWork]:
@@ -189,7 +189,7 @@ def _gradient(network: Network, layer: Layer) -> dict[str, StepWork]:
         return {kinds.DROPOUT: StepWork(size, 2 * size * FLOAT_BYTES)}
     if layer.kind in (kinds.CONCAT, kinds.MEAN):
         return {layer.kind: StepWork(0, _forward(network, layer, is_training=True)[layer.kind].bytes)}
-    return {}  # flatten and add: the gradient is that of the result
+    return {}  # flatten, add and positions: the gradient is that of the result
 
 
 _BACKWARD: dict[str, Callable[[Layer], dict[str, StepWork]]] = {

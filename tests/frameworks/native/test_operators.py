@@ -72,10 +72,11 @@ def test_an_operator_that_c_does_not_know_is_refused_by_name() -> None:
 @pytest.mark.parametrize("op", OPERATORS)
 @pytest.mark.parametrize("output", ["fresh", "reused"])
 def test_a_prepared_call_gives_the_right_result_each_time(op: str, output: str) -> None:
-    spec = odd_specs(op)[3]
-    inputs = spec.make_inputs()
-
     for implementation in ADAPTER.implementations(op):
+        # Some kernels make gradients only.
+        specs = [odd_specs(op)[3], *odd_specs(op)]
+        spec = next((each for each in specs if not ADAPTER.supports(implementation, each)), specs[0])
+        inputs = spec.make_inputs()
         reason = ADAPTER.supports(implementation, spec)
         if reason:
             is_expected = any(words in reason for words in ("NHWC only", "winograd", "no portable code"))

@@ -84,14 +84,14 @@ class Inception(_Small, name="inception"):
 
 @dataclass(frozen=True)
 class Recurrent(_Small, name="recurrent"):
-    """Indices, embedding, attention with its dense layers, layer normalisation, two forms of LSTM."""
+    """Indices, embedding, positions, attention with its dense layers, layer normalisation, two forms of LSTM."""
 
     loss: ClassVar[str] = BINARY_CROSS_ENTROPY
     image: ClassVar[Shape] = (5,)
     initialisation: ClassVar[Initialisation] = Initialisation(glorot(), orthogonal(), weight_decay=0.01)
 
     def describe(self, graph: Graph) -> None:
-        embedded = graph.embedding("embedding", 11, 8, start=Initialisation(uniform(0.5))).last
+        embedded = graph.embedding("embedding", 11, 8, start=Initialisation(uniform(0.5))).positions("positions").last
         # A bias of k has no influence: its gradient is the noise of the rounding.
         q, k, v = (graph.at(embedded).dense(part, 8, "none", bias=part != "k").last for part in ("q", "k", "v"))
         graph.attention("attention", q, k, v, heads=2, causal=True).add("sum", embedded).layer_norm("norm")

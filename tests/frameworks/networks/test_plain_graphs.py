@@ -14,14 +14,17 @@ from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.frameworks.networks.kernels import Kernels
 from profkit.frameworks.networks.layer_plan import LOSS, LayerPlan
 from profkit.frameworks.networks.layer_program import LayerProgram, gradient
+from profkit.frameworks.networks.plain_layers import LayerBuilder
 from profkit.ops.networks import Training
 from profkit.ops.networks.work import network_work
 from profkit.ops.spec import Spec
 from tests.capture.network_captures import network_capture
 from tests.frameworks.events.source_checks import recorded
-from tests.frameworks.networks.graphs import GRAPHS, MORE_GRAPHS, SharedTwice, graph_problems
+from tests.frameworks.networks.graphs import GRAPHS, MORE_GRAPHS, Recurrent, SharedTwice, graph_problems
 from tests.ops.networks.small import small_networks
 from tests.support.fake_cupy import FakeCupy
+
+NO_WORK = ("reshape", "positions_table")
 
 
 @pytest.mark.parametrize("framework", ["native", "numpy", "cupy"])
@@ -80,6 +83,23 @@ def test_a_schedule_sets_the_rates_of_later_steps() -> None:
 
     for name, values in network.initial_weights().items():
         np.testing.assert_array_equal(built.weights()[name], values)
+
+
+@pytest.mark.parametrize("framework", ["native", "numpy", "numba"])
+def test_builders_say_truly_which_layers_are_one_operator_of_theirs(framework: str) -> None:
+    """Forward, in inference, as the matrix of docs/networks.md has it."""
+    builder = load_builder(framework)
+    assert isinstance(builder, LayerBuilder)
+    for network in [*small_networks(), Recurrent()]:
+        plan = LayerPlan(network, builder.kernels(NetworkConditions()), is_training=False)
+        plan.add_forward()
+        for layer in network.layers:
+            own = [each for each in plan.operations if each.layer == layer.name and each.type not in NO_WORK]
+            keys = [each.implementation for each in own if f"/{framework}/" in each.implementation]
+            if layer.kind in builder.by_numpy or (layer.kind in builder.composed and framework == "numba"):
+                assert (len(own), keys) == (1, []), (network.name, layer.name)
+            elif layer.kind not in builder.composed and own:
+                assert len(own) == 1 and (keys or framework == "numpy"), (network.name, layer.name)
 
 
 def test_every_operator_of_every_network_has_a_kind_and_every_formula_an_operator() -> None:

@@ -4,14 +4,10 @@
 // thread owns heads. Bottleneck: FMA.
 #pragma once
 
-#include "kernels/attention/params.h"
-#include "kernels/matmul/params.h"
-#include "kernels/softmax/cpu/rows.inl"
+#include "kernels/attention/cpu/head.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
-
-extern const CpuEntry<profkit_matmul_params> matmul_blocked;
 
 template <class T>
 struct AttentionByHead {
@@ -25,17 +21,16 @@ struct AttentionByHead {
     size_t bytes;
 
     Plan(const Params& p, int threads, const CpuBlocking& blocking, void* workspace) {
-      const int64_t fitting = blocking.l2_bytes / 2 / (p.steps * static_cast<int64_t>(sizeof(T)));
-      block = larger(8, smaller(p.steps, smaller(64, fitting / 8 * 8)));
+      block = attention_queries<T>(p, 1, blocking);
       head_length = round_up(p.steps * p.width, 64);
       // Short rows are read and written as whole vectors.
       scores_length = round_up(block * p.steps + kWidth<T>, 64);
       buffers_length = 0;
       for (int64_t query = 0; query < p.steps; query += block) {
-        const int64_t count = smaller(block, p.steps - query), keys = keys_of(p, query + count);
+        const int64_t count = smaller(block, p.steps - query), keys = attention_keys(p, query + count);
         for (int is_scores = 0; is_scores < 2; ++is_scores) {
           const profkit_matmul_params product = product_of(p, is_scores, count, keys);
-          const size_t needed = matmul_blocked.workspace_bytes(product, 1, own_blocks(blocking));
+          const size_t needed = matmul_blocked.workspace_bytes(product, 1, attention_blocks(blocking));
           buffers_length = larger(buffers_length, round_up(static_cast<int64_t>(needed), 64));
         }
       }
@@ -55,13 +50,6 @@ struct AttentionByHead {
     return {queries, p.width, keys, 1, 0, 0, 0, PROFKIT_NONE, p.dtype};
   }
 
-  // Keys that the queries before `end` may see.
-  static int64_t keys_of(const Params& p, int64_t end) { return p.causal ? end : p.steps; }
-  static CpuBlocking own_blocks(CpuBlocking blocking) {
-    blocking.requested = {};
-    return blocking;
-  }
-
   static size_t workspace_bytes(const Params& p, int threads, const CpuBlocking& blocking) {
     return Plan(p, threads, blocking, nullptr).bytes;
   }
@@ -74,38 +62,20 @@ struct AttentionByHead {
     });
   }
 
-  // A head's rows, side by side; their pitch in the arrays is that of all heads.
-  static void gather(const Params& p, const T* from, T* to, T factor) {
-    const int64_t pitch = p.heads * p.width;
-    for (int64_t row = 0; row < p.steps; ++row, from += pitch, to += p.width) {
-      for (int64_t i = 0; i < p.width; ++i) to[i] = from[i] * factor;
-    }
-  }
-
   static void run_head(const Params& p, const CpuCall& call, const Plan& plan, int64_t head, int thread) {
-    constexpr int64_t width = kWidth<T>;
     const int64_t pitch = p.heads * p.width;
-    const int64_t first = head / p.heads * p.steps * pitch + head % p.heads * p.width;
+    const int64_t first = attention_first(p, head);
     T *q = plan.q + thread * plan.head_length, *k = plan.k + thread * plan.head_length,
       *v = plan.v + thread * plan.head_length, *y = plan.y + thread * plan.block * p.width,
       *scores = plan.scores + thread * plan.scores_length;
     const T scale = static_cast<T>(1 / __builtin_sqrt(static_cast<double>(p.width)));
-    gather(p, static_cast<const T*>(call.inputs[0]) + first, q, scale);
-    gather(p, static_cast<const T*>(call.inputs[1]) + first, k, 1);
-    gather(p, static_cast<const T*>(call.inputs[2]) + first, v, 1);
+    attention_gather<T>(p, static_cast<const T*>(call.inputs[0]) + first, q, scale);
+    attention_gather<T>(p, static_cast<const T*>(call.inputs[1]) + first, k, 1);
+    attention_gather<T>(p, static_cast<const T*>(call.inputs[2]) + first, v, 1);
     for (int64_t query = 0; query < p.steps; query += plan.block) {
-      const int64_t count = smaller(plan.block, p.steps - query), keys = keys_of(p, query + count);
+      const int64_t count = smaller(plan.block, p.steps - query), keys = attention_keys(p, query + count);
       multiply(call, plan, thread, product_of(p, true, count, keys), q + query * p.width, k, scores);
-      for (int64_t row = 0; row < count; ++row) {
-        T* line = scores + row * keys;
-        const int64_t seen = p.causal ? query + row + 1 : keys;
-        if (seen >= width) {
-          softmax_row<T>(line, line, seen, lanes_from<T>(width - seen % width));
-        } else {
-          softmax_short_row<T>(line, line, seen, false, lanes_from<T>(seen));
-        }
-        for (int64_t i = seen; i < keys; ++i) line[i] = 0;
-      }
+      attention_softmax<T>(p, query, count, keys, scores);
       multiply(call, plan, thread, product_of(p, false, count, keys), scores, v, y);
       T* output = static_cast<T*>(call.output) + first + query * pitch;
       for (int64_t row = 0; row < count; ++row) {
@@ -117,7 +87,7 @@ struct AttentionByHead {
   static void multiply(const CpuCall& call, const Plan& plan, int thread,
                        const profkit_matmul_params& product, const T* a, const T* b, T* result) {
     char* buffers = plan.buffers + thread * plan.buffers_length;
-    matmul_blocked.launch(product, {{a, b}, result, buffers, nullptr, 1, own_blocks(call.blocking)});
+    matmul_blocked.launch(product, {{a, b}, result, buffers, nullptr, 1, attention_blocks(call.blocking)});
   }
 };
 

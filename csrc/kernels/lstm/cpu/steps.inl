@@ -4,53 +4,19 @@
 // Bottleneck: FMA; with few sequences reading u.
 #pragma once
 
-#include "kernels/cpu/exponential.inl"
-#include "kernels/cpu/work.inl"
-#include "kernels/lstm/params.h"
-#include "kernels/matmul/params.h"
+#include "kernels/lstm/cpu/products.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
-
-extern const CpuEntry<profkit_matmul_params> matmul_blocked;
 
 template <class T>
 struct LstmSteps {
   using Params = profkit_lstm_params;
 
-  // One product of the blocked kernel on one thread, with weights that are packed ahead.
-  struct Weights {
-    profkit_matmul_params params;
-    CpuBlocking blocking;
-    size_t packed_bytes, workspace;
-
-    Weights(const Params& p, int64_t rows, int64_t terms, bool bias, const CpuBlocking& of_call)
-        : blocking(of_call) {
-      params = {rows, 4 * p.cells, terms, 1, 0, 0, bias, PROFKIT_NONE, p.dtype};
-      // The same steps of the reduction for any number of rows, as packing needs.
-      blocking.requested = {};
-      blocking.requested.kc = smaller(terms, 384);
-      packed_bytes = matmul_blocked.packed_bytes(params, 1, blocking);
-      workspace = matmul_blocked.workspace_bytes(params, 1, blocking);
-    }
-    void pack(const void* weights, void* to) const {
-      if (packed_bytes > 0) matmul_blocked.pack(params, weights, to, 1, blocking);
-    }
-    void multiply(int64_t rows, const T* a, const void* weights, const T* bias, const void* packed, T* result,
-                  void* buffers) const {
-      profkit_matmul_params own = params;
-      own.m = rows;
-      CpuCall call{{a, weights, bias}, result, buffers, nullptr, 1, blocking};
-      // A product of few rows reads its weights where they are.
-      call.packed = matmul_blocked.packed_bytes(own, 1, blocking) == packed_bytes ? packed : nullptr;
-      matmul_blocked.launch(own, call);
-    }
-  };
-
   struct Plan {
     int threads;
     int64_t sequences, chunk;  // of the busiest thread; steps whose products with x are made at once
-    Weights of_x, of_h;
+    LstmProduct<T> of_x, of_h;
     char *packed_w, *packed_u, *buffers;
     T *x, *sums, *z, *h, *c;
     int64_t x_length, sums_length, z_length, h_length, buffers_length;
@@ -65,8 +31,8 @@ struct LstmSteps {
         : threads(static_cast<int>(smaller(of_call, p.batch))),
           sequences(ceil_div(p.batch, threads)),
           chunk(steps_at_once(p, sequences, blocking)),
-          of_x(p, sequences * chunk, p.inputs, true, blocking),
-          of_h(p, sequences, p.cells, false, blocking) {
+          of_x(p, sequences * chunk, 4 * p.cells, p.inputs, false, true, blocking),
+          of_h(p, sequences, 4 * p.cells, p.cells, false, false, blocking) {
       Arena arena(workspace);
       packed_w = arena.take<char>(static_cast<int64_t>(of_x.packed_bytes));
       packed_u = arena.take<char>(static_cast<int64_t>(of_h.packed_bytes));
@@ -108,15 +74,6 @@ struct LstmSteps {
     });
   }
 
-  template <bool IsHard>
-  static PROFKIT_INLINE Vec<T> gate(Vec<T> z) {
-    return IsHard ? hard_sigmoid<T>(z) : sigmoid<T>(z);
-  }
-  template <bool IsSigmoid>
-  static PROFKIT_INLINE Vec<T> state(Vec<T> z) {
-    return IsSigmoid ? sigmoid<T>(z) : hyperbolic_tangent<T>(z);
-  }
-
   template <bool IsSigmoid, bool IsHard>
   static void run(const Params& p, const CpuCall& call, const Plan& plan, Part own, int thread) {
     const int64_t gates = 4 * p.cells, count = own.size();
@@ -129,13 +86,7 @@ struct LstmSteps {
     memset(c, 0, static_cast<size_t>(count * p.cells) * sizeof(T));
     for (int64_t first = 0; first < p.steps; first += plan.chunk) {
       const int64_t some = smaller(plan.chunk, p.steps - first);
-      // [step][sequence]: what one step needs lies together.
-      for (int64_t n = 0; n < count; ++n) {
-        for (int64_t step = 0; step < some; ++step) {
-          memcpy(turned + (step * count + n) * p.inputs, x + (n * p.steps + first + step) * p.inputs,
-                 static_cast<size_t>(p.inputs) * sizeof(T));
-        }
-      }
+      lstm_turn<T, false>(x + first * p.inputs, turned, count, some, p.steps, p.inputs);
       plan.of_x.multiply(some * count, turned, call.inputs[1], static_cast<const T*>(call.inputs[3]),
                          plan.packed_w, sums, buffers);
       for (int64_t step = first; step < first + some; ++step) {
@@ -158,8 +109,9 @@ struct LstmSteps {
   static PROFKIT_INLINE void run_gates(int64_t cells, const T* from_x, const T* from_h, T* c, T* h) {
     constexpr int64_t width = kWidth<T>;
     const auto next = [](const Vec<T>(&sums)[4], Vec<T> kept, Vec<T>& result) PROFKIT_INLINED {
-      const Vec<T> now = gate<IsHard>(sums[1]) * kept + gate<IsHard>(sums[0]) * state<IsSigmoid>(sums[2]);
-      result = gate<IsHard>(sums[3]) * state<IsSigmoid>(now);
+      const Vec<T> now = lstm_gate<T, IsHard>(sums[1]) * kept +
+                         lstm_gate<T, IsHard>(sums[0]) * lstm_state<T, IsSigmoid>(sums[2]);
+      result = lstm_gate<T, IsHard>(sums[3]) * lstm_state<T, IsSigmoid>(now);
       return now;
     };
     int64_t i = 0;

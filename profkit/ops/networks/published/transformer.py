@@ -17,10 +17,7 @@ from profkit.ops.optimiser_step import ADAM
 
 @dataclass(frozen=True)
 class Transformer(Network, name="transformer", data="IMDB"):
-    """Embedding, blocks of attention and of two dense layers with GELU (4 x width), mean over the steps, dense 2.
-
-    There is no encoding of positions: the time of a step does not depend on it.
-    """
+    """Embedding with positions, blocks of attention and of two dense layers with GELU (4 x width), mean, dense 2."""
 
     size_formula: ClassVar[str] = "length indices -> width each -> (depth times) -> classes; heads divides width"
     training: ClassVar[Training] = Training(optimizer=ADAM, learning_rate=0.001)
@@ -44,6 +41,7 @@ class Transformer(Network, name="transformer", data="IMDB"):
 
     def describe(self, graph: Graph) -> None:
         graph.embedding("embedding", self.known_words, self.width, start=Initialisation(uniform(0.05)))
+        graph.positions("positions")
         for number in range(1, self.depth + 1):
             self._block(graph, f"block{number}")
         graph.layer_norm("norm").mean("mean").dense("output", self.classes, "none")
