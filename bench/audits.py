@@ -184,7 +184,8 @@ def judged(data: Mapping[str, Any]) -> Iterator[tuple[str, AuditFinding | None]]
 
 def log_of(log: Mapping[str, Any]) -> AuditLog:
     """As it was kept. No samples count here: the partners of those on changing contents take their place."""
-    found = AuditLog(*([CallTimes(**times) for times in log[name]] for name in ("fresh", "steady", "poked")))
+    fresh, steady, poked = ([CallTimes(**times) for times in log[name]] for name in ("fresh", "steady", "poked"))
+    found = AuditLog(fresh, steady, poked)
     if found.poked:
         found.sample_ns = math.exp(float(middle_mean(np.log([times.lead_wall for times in found.poked]))))
     return found

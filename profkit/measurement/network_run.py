@@ -564,5 +564,5 @@ def _digest(arrays: Mapping[str, Array]) -> str:
     content = hashlib.sha256()
     for name in sorted(arrays):
         content.update(name.encode())
-        content.update(memoryview(np.ascontiguousarray(arrays[name])).cast("B"))
+        content.update(np.ascontiguousarray(arrays[name]).data)
     return content.hexdigest()

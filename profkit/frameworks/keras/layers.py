@@ -298,7 +298,8 @@ class _Positions(keras.layers.Layer):  # type: ignore[misc]
 
 @LAYERS.builds(kinds.POSITIONS)
 def _positions(making: Making, layer: Layer) -> keras.layers.Layer:
-    return _Positions(*layer.output_shape[1:], name=layer.name)
+    steps, width = layer.output_shape[1:]
+    return _Positions(steps, width, layer.name)
 
 
 @LAYERS.builds(kinds.LSTM)

@@ -438,7 +438,7 @@ def _lstm(job: Job, spec: ops.Lstm) -> Prepared:
             leaf.requires_grad_()
         y = run(spec, x, weights, *state)
 
-    def gradients() -> tuple[Tensor, ...]:
+    def gradients() -> Any:
         return torch.autograd.grad(y, wanted, dy, retain_graph=True)
 
     def joined(found: tuple[Tensor, ...]) -> Any:

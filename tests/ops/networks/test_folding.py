@@ -96,6 +96,8 @@ def test_frameworks_run_it_and_are_checked_against_the_declared_network(framewor
     run = run_network(NetworkRequest(fold_batch_norm(network), framework, weights=weights, steps=1, passes=()))
 
     assert (run.status, run.reason) == ("ok", "")
+    assert run.error is not None
+    assert run.tolerance is not None
     assert 0.0 < run.error <= run.tolerance
 
 
