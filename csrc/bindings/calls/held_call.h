@@ -108,7 +108,8 @@ class HeldCall {
   // Nanoseconds of calls in a row; each result is dropped at once, as in a loop that uses it and continues.
   int64_t timed(int64_t calls) const;
   // The same of calls before each of which some elements all over the inputs get new values, and after each
-  // of which the result is read: what is not computed in every call shows.
+  // of which the result is read: what is not computed in every call shows. Without what reading as many pages
+  // of other memory takes.
   SampleTimes poked(int64_t calls, const PokeRequest& request) const;
   Reference once() const;
   bool materialises() const { return materialises_; }
@@ -127,6 +128,8 @@ class HeldCall {
  private:
   // With so much of the stack in use.
   [[gnu::noinline]] int64_t timed_below(int64_t calls, size_t stack_bytes) const;
+  // Of a result that is dense, and of the reading that finds it out.
+  int64_t reading_cost(const ArrayView& view) const;
   bool spoil(const Reference& result) const;
   bool overlaps_inputs(const ArrayView& view) const;
   // Throws for an output that is not memory of its own: nobody has written all its elements.
@@ -138,6 +141,7 @@ class HeldCall {
   std::vector<Reference> inputs_;
   std::vector<ArrayView> input_views_;
   OutputForm form_;
+  mutable std::vector<char> own_pages_;
   mutable uint64_t timings_ = 0;
 };
 

@@ -484,7 +484,10 @@ def matmul(spec, a, b):
     return product(a, b)
 """
 
+# Other tests compile without optimisation.
 COMPILED_BY_NUMBA = """
+import os
+os.environ.pop("NUMBA_OPT", None)
 import numba
 @numba.njit(fastmath=True)
 def fill(a, b, out):
