@@ -22,8 +22,6 @@ from profkit.studies.findings import AGREES, AGREES_WITHIN, DIFFERS, NOT_RESOLVE
 
 NOT_HERE = "not measured here"
 _ONE_THREAD = {"threads": 1}
-_NEUTRAL = {"device": "cpu", "data_fraction": 1.0, "dtype": "float32"}
-"""Points of a sweep without these axes are there."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +57,14 @@ def _judged(points: Sequence[Point], published: PublishedRatio, places: Mapping[
         return Agreement(*about, published.low, published.high, ours, verdict, why)
 
     found = [_at(points, place, places) for place in (published.point, published.against)]
-    missing = [place for place, point in zip((published.point, published.against), found) if point is None]
-    one, other = found
-    if one is None or other is None:
-        return answer(None, NOT_HERE, f"no cell was measured at {_place_text(missing[0])}")
+    for place, there in zip((published.point, published.against), found):
+        if len(there) != 1:
+            text = f"{len(there)} cells were" if there else "no cell was"
+            return answer(None, NOT_HERE, f"{text} measured at {_place_text(place)}")
+    (one,), (other,) = found
     ours = _ours(one, other, published.quantity)
     if ours is None:
-        return answer(None, NOT_HERE, f"{published.quantity} was not measured in the same repetition of both")
+        return answer(None, NOT_HERE, f"{published.quantity} is not known of both, in the same repetition")
     low, high = published.low / AGREES_WITHIN, published.high * AGREES_WITHIN
     if low <= ours.low and ours.high <= high:
         return answer(ours, AGREES, f"every repetition is within {100 * (AGREES_WITHIN - 1):.0f} % of it")
@@ -84,23 +83,33 @@ def _ours(one: Point, other: Point, quantity: str) -> Ratio | None:
             return None
         ratio = one.peak_bytes / other.peak_bytes
         return Ratio(ratio, ratio, ratio)
-    if quantity in (STEP_MS, EPOCH_S, TOTAL_S):
+    if quantity == STEP_MS:
         return ratio_of(one, other)
-    return ratio_of(other, one) if quantity in (SPEED_UP, IMAGES_PER_S) else None
+    if quantity == SPEED_UP:
+        return ratio_of(other, one)
+    if quantity not in (EPOCH_S, TOTAL_S, IMAGES_PER_S) or not one.epoch_steps or not other.epoch_steps:
+        return None
+    steps, images = one.epoch_steps / other.epoch_steps, one.epoch_images / other.epoch_images
+    if quantity == IMAGES_PER_S:
+        return _times(ratio_of(other, one), images / steps)
+    return _times(ratio_of(one, other), steps)
 
 
-def _at(points: Sequence[Point], place: Mapping[str, Any], places: Mapping[str, str]) -> Point | None:
-    """The point there; where several axes are not named the place is not one point."""
+def _times(ratio: Ratio | None, factor: float) -> Ratio | None:
+    return Ratio(ratio.median * factor, ratio.low * factor, ratio.high * factor) if ratio is not None else None
+
+
+def _at(points: Sequence[Point], place: Mapping[str, Any], places: Mapping[str, str]) -> list[Point]:
+    """The points there: several where the place does not name every axis, or the framework."""
     wanted = {name: value for name, value in place.items() if name != FRAMEWORK}
     named = place.get(FRAMEWORK)
     framework = places.get(named, named) if named is not None else None
-    found = [
+    return [
         point
         for point in points
         if framework in (None, point.framework)
-        and all(point.at.get(name, _NEUTRAL.get(name)) == value for name, value in wanted.items())
+        and all(point.at.get(name, point.fixed.get(name)) == value for name, value in wanted.items())
     ]
-    return found[0] if len(found) == 1 else None
 
 
 def _speed_up_ratios(values: Sequence[PublishedValue]) -> list[PublishedRatio]:
@@ -116,8 +125,9 @@ def _speed_up_ratios(values: Sequence[PublishedValue]) -> list[PublishedRatio]:
 
 
 def _framework_ratios(values: Sequence[PublishedValue]) -> list[PublishedRatio]:
-    """Of the same table and quantity, at the same point, of any two frameworks."""
-    usable = [value for value in values if value.quantity in (STEP_MS, EPOCH_S, TOTAL_S, IMAGES_PER_S, PEAK_MB)]
+    """Of the same table and quantity, at the same point, of any two frameworks; a printed 0 has no ratio."""
+    quantities = (STEP_MS, EPOCH_S, TOTAL_S, IMAGES_PER_S, PEAK_MB)
+    usable = [value for value in values if value.quantity in quantities and value.value > 0]
     found = []
     for number, one in enumerate(usable):
         for other in usable[number + 1 :]:

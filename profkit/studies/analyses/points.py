@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from profkit.studies.declaration import Sweep, Variant
 from profkit.studies.summary import Summary
 
 
@@ -25,6 +26,11 @@ class Point:
     """Of a step, by formula."""
     types: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The framework's own operators by kind: which implementation did it."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters and settings that are no axes of the sweep."""
+    epoch_steps: float = 1.0
+    epoch_images: float = 1.0
+    """Of one epoch; without a declared epoch in proportion to those of the other points."""
 
     @property
     def step_ns(self) -> float:
@@ -71,6 +77,8 @@ def points_of(summary: Summary) -> list[Point]:
     """Those with numbers; a cell that swapped, failed or was skipped is none."""
     found = []
     for facts in summary.variants:
+        variant = summary.study.variant(facts.name)
+        steps, images = _epoch(summary.study.sweep, variant)
         for row in summary.measured(facts.name):
             found.append(
                 Point(
@@ -80,9 +88,29 @@ def points_of(summary: Summary) -> list[Point]:
                     row.peak_bytes,
                     float(facts.flops),
                     row.types_by_kind(),
+                    _fixed(variant, summary.threads),
+                    steps,
+                    images,
                 )
             )
     return found
+
+
+def _epoch(sweep: Sweep, variant: Variant) -> tuple[float, float]:
+    """Steps and images of one epoch."""
+    batch, fraction = variant.network.input_shape()[0], variant.setting.data_fraction
+    if sweep.epoch is None:
+        return fraction / batch, fraction
+    return sweep.epoch.steps(batch, fraction) / sweep.epoch.epochs, sweep.epoch.counted_images(fraction)
+
+
+def _fixed(variant: Variant, threads: int | None) -> dict[str, Any]:
+    """As a study writes it: counts are lists; what it leaves to the run is known only of the threads."""
+    setting = {name: value for name, value in asdict(variant.setting).items() if value not in (None, "")}
+    parameters = {item.name: getattr(variant.network, item.name) for item in fields(variant.network)}
+    parameters = {name: list(value) if isinstance(value, tuple) else value for name, value in parameters.items()}
+    every = {**({"threads": threads} if threads is not None else {}), **setting, **parameters}
+    return {name: value for name, value in every.items() if name not in variant.changes}
 
 
 def lines(points: Sequence[Point], axis: str) -> list[Line]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from profkit.studies.analyses.agreement import Agreement, agreements
@@ -55,6 +57,32 @@ def test_memory_is_compared_by_peaks() -> None:
     assert found.verdict == "agrees" and found.ours is not None and found.ours.median == 3.0
 
 
+def test_an_epoch_has_the_steps_of_its_point() -> None:
+    points = [replace(point("a", 20, batch=32), epoch_steps=10, epoch_images=320)]
+    points.append(replace(point("a", 30, batch=64), epoch_steps=5, epoch_images=320))
+
+    def ours(quantity: str) -> float | None:
+        published = PublishedRatio("§1", "s", quantity, {"batch": 32}, {"batch": 64}, 1.0, 1.0)
+        found = only(points, [published], [])
+        return found.ours.median if found.ours is not None else None
+
+    assert ours("step_ms") == pytest.approx(2 / 3)
+    assert ours("epoch_s") == ours("total_s") == pytest.approx(200 / 150)
+    assert ours("images_per_s") == pytest.approx(150 / 200)
+    points[1] = replace(points[1], epoch_steps=0)
+    assert ours("epoch_s") is None
+
+
+def test_a_place_may_name_what_is_no_axis_and_must_name_what_is_one() -> None:
+    points = [replace(point(name, 10, n=1), fixed={"batch": 32}) for name in "ab"]
+
+    assert only(points, [], [value("1", 4), value("1", 4, "b")]).verdict == "agrees"
+    here = {"batch": 32, "n": 1}
+    named = PublishedRatio("§1", "s", "step_ms", {**here, "framework": "a"}, {**here, "framework": "b"}, 1.0, 1.0)
+    assert only(points, [named], []).verdict == "agrees"
+    assert only(points, [replace(named, against=here)], []).why == "2 cells were measured at batch 32, n 1"
+
+
 def test_a_speed_up_is_that_against_one_thread() -> None:
     published = PublishedValue("4.7", "s", "speed_up", {"framework": "a", "n": 1, "threads": 2}, 1.8)
 
@@ -72,6 +100,7 @@ def test_a_table_of_times_gives_the_ratio_of_every_pair_of_frameworks() -> None:
 
     assert (found.published_low, found.verdict) == (2.0, "agrees")
     assert agreements([], [], [value("1", 40), value("2", 20, "b")]) == []
+    assert agreements([], [], [value("1", 40), value("1", 0, "b")]) == []
 
 
 def test_two_tables_that_give_other_numbers_for_one_point_contradict_each_other() -> None:
