@@ -19,7 +19,8 @@ from profkit.studies.declaration import (
     Setting,
     Sweep,
 )
-from profkit.studies.sections import TomlSection, quoted_value
+from profkit.studies.sections import LARGEST, TomlSection, quoted_value
+from profkit.studies.sweeps import checked_value
 
 _PUBLISHED = ("source", "notes", "recording_ratio", "figures", "shares_percent", "tables", "ratios", "places")
 _TABLE = ("sweep", "quantity", "fixed", "columns", "rows")
@@ -66,12 +67,15 @@ def _table(name: str, section: TomlSection, sweeps: Sequence[Sweep]) -> list[Pub
     section.allow(_TABLE)
     sweep, quantity = _sweep(section, sweeps), _quantity(section)
     fixed = _point(section, "fixed", sweep)
-    columns = _point(section, "columns", sweep)
-    if len(columns) != 1:
+    columns = section.section("columns")
+    columns.allow(_known(sweep), "axis")
+    if len(columns.values) != 1:
         raise section.error("columns", "expected one axis with its values")
-    ((axis, heads),) = columns.items()
+    ((axis, heads),) = columns.values.items()
     if not isinstance(heads, list) or not heads:
         raise section.error("columns", f"expected the values of {axis} in [ ]")
+    for head in heads:
+        _check(columns, sweep, {axis: head})
     found = []
     for row in _parts(section, "rows"):
         cells, margins = row.items("values", unique=False), row.values.get("margins")
@@ -81,8 +85,9 @@ def _table(name: str, section: TomlSection, sweeps: Sequence[Sweep]) -> list[Pub
             if len(each) != len(heads):
                 raise row.error(name_, f"has {len(each)} numbers for {len(heads)} columns")
             if wrong := [cell for cell in each if not _is_number(cell)]:
-                raise row.error(name_, f"expected numbers, got {quoted_value(wrong[0])}")
+                raise row.error(name_, f"expected numbers from 0 on, got {quoted_value(wrong[0])}")
         own = {key: value for key, value in row.values.items() if key not in ("values", "margins")}
+        _check(row, sweep, own)
         for place, head in enumerate(heads):
             margin = float(margins[place]) if margins is not None else 0.0
             point = {**fixed, **own, axis: head}
@@ -93,8 +98,12 @@ def _table(name: str, section: TomlSection, sweeps: Sequence[Sweep]) -> list[Pub
 def _ratio(section: TomlSection, sweeps: Sequence[Sweep]) -> PublishedRatio:
     section.allow(_RATIO)
     sweep = _sweep(section, sweeps)
-    if section.has("value") == (section.has("low") and section.has("high")):
+    given = {name for name in ("value", "low", "high") if section.has(name)}
+    if given not in ({"value"}, {"low", "high"}):
         raise section.error("value", "give value, or low and high")
+    for name in ("point", "against"):
+        if not section.section(name).values:
+            raise section.error(name, "is missing or empty; expected values of axes")
     low, high = (section.number("value" if section.has("value") else name) for name in ("low", "high"))
     if not 0 < low <= high:
         raise section.error("value" if section.has("value") else "low", f"expected 0 < low <= high, got {low:g}")
@@ -124,7 +133,11 @@ def _parts(section: TomlSection, name: str) -> list[TomlSection]:
 def _sweep(section: TomlSection, sweeps: Sequence[Sweep]) -> Sweep:
     """That which is named; a study with one sweep need not name it."""
     names = [sweep.name for sweep in sweeps]
-    name = section.text("sweep", names[0] if len(names) == 1 else None) if names != [""] else ""
+    if names == [""]:
+        if section.has("sweep"):
+            raise section.error("sweep", "the study itself has no [sweeps]")
+        return sweeps[0]
+    name = section.text("sweep", names[0] if len(names) == 1 else None)
     if name not in names:
         raise section.error("sweep", unknown("sweep", name, names))
     return sweeps[names.index(name)]
@@ -140,7 +153,19 @@ def _quantity(section: TomlSection) -> str:
 def _point(section: TomlSection, name: str, sweep: Sweep) -> Mapping[str, Any]:
     inner = section.section(name)
     inner.allow(_known(sweep), "axis")
+    _check(inner, sweep, inner.values)
     return inner.values
+
+
+def _check(section: TomlSection, sweep: Sweep, point: Mapping[str, Any]) -> None:
+    """A value of another type would be a point that is never measured; other optimisers and devices are published."""
+    network = type(sweep.variants[0].network)
+    for name, value in point.items():
+        if name == FRAMEWORK:
+            if not isinstance(value, str):
+                raise section.error(name, f"expected a text in quotes, got {quoted_value(value)}")
+        elif name not in ("optimizer", "device", "dtype"):
+            checked_value(section, network, name, value)
 
 
 def _known(sweep: Sweep) -> list[str]:
@@ -151,4 +176,4 @@ def _known(sweep: Sweep) -> list[str]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LARGEST

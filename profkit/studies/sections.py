@@ -24,6 +24,8 @@ LONGEST = 64 << 10
 MOST_ITEMS = 1000
 MOST = 1_000_000
 """The largest count; more steps than this take days."""
+LARGEST = sys.float_info.max
+"""The largest number: TOML has whole ones of thousands of digits."""
 _LONGEST_VALUE = 60  # in an error
 _LONGEST_MESSAGE = 600
 _NAME = r"""[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*'"""
@@ -111,8 +113,8 @@ class TomlSection:
     def number(self, name: str, default: float | None = None) -> float:
         """A number of at least 0."""
         value = self._typed(name, float, default)
-        if not 0 <= value < float("inf"):
-            raise self.error(name, f"must be a number from 0 on, got {value}")
+        if not 0 <= value <= LARGEST:
+            raise self.error(name, f"must be a number from 0 on, got {quoted_value(value)}")
         return float(value)
 
     def flag(self, name: str, default: bool) -> bool:

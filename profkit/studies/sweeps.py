@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -19,8 +19,11 @@ from profkit.studies.declaration import (
     EPOCH_S,
     FLOOR,
     FRAMEWORK,
+    IMAGES_PER_S,
     PLOTTED,
+    SPEED_UP,
     STEP_MS,
+    TOTAL_S,
     Epoch,
     PlotStyle,
     Setting,
@@ -51,6 +54,8 @@ def read_sweep(name: str, section: TomlSection, quick: TomlSection | None, frame
         both = "both [variants] and [axes]" if section.has("axes") else "neither [variants] nor [axes]"
         raise section.error("", f"has {both}: give one of them")
     axes: Mapping[str, Sequence[Any]] = _axes(section.section("axes"), kind) if section.has("axes") else {}
+    if axes:
+        _refuse_shadowed(filter(None, (section, quick)), axes)
     inner = section.section("axes" if axes else "variants")
     changes = _combinations(axes) if axes else _named_changes(inner, kind)
     variants = _variants(name, kind, section, inner, parameters, changes)
@@ -118,6 +123,8 @@ def _quick_part(
     kept_axes = dict(axes)
     if quick.has("axes"):
         section = quick.section("axes")
+        if not axes:
+            raise quick.error("axes", "the study itself has no [axes]")
         section.allow(axes, "axis of the study")
         for name in section.values:
             for value in section.items(name):
@@ -137,16 +144,26 @@ def _quick_part(
         for name, variant in zip(names, variants)
         if name in wanted and all(variant.changes[axis] in values for axis, values in kept_axes.items())
     ]
+    if not kept:
+        raise quick.error("variants", "none of them is at the values of axes: there would be nothing to run")
     return kept, kept_axes
+
+
+def _refuse_shadowed(sections: Iterable[TomlSection], axes: Mapping[str, Sequence[Any]]) -> None:
+    """A parameter that is an axis too would have no effect."""
+    for section in (each.section("parameters") for each in sections):
+        if both := [name for name in section.values if name in axes]:
+            raise section.error(both[0], "is an axis too, whose values are taken")
 
 
 def _checked(section: TomlSection, kind: type[Network]) -> dict[str, Any]:
     """Parameters of the network and fields of the setting, with the types that these have."""
     section.allow((*(item.name for item in fields(kind)), *_SETTINGS), f"parameter of {kind.name}")
-    return {name: _value(section, kind, name, value) for name, value in section.values.items()}
+    return {name: checked_value(section, kind, name, value) for name, value in section.values.items()}
 
 
-def _value(section: TomlSection, kind: type[Network], name: str, value: Any) -> Any:
+def checked_value(section: TomlSection, kind: type[Network], name: str, value: Any) -> Any:
+    """A parameter or a field of the setting, which has the type of this one; else an error about that field."""
     if name in _SETTINGS:
         return _setting(section, name, value)
     default = next(item.default for item in fields(kind) if item.name == name)
@@ -191,7 +208,9 @@ def _axes(section: TomlSection, kind: type[Network]) -> dict[str, list[Any]]:
     section.allow((*(item.name for item in fields(kind)), *_SETTINGS), f"parameter of {kind.name}")
     if not section.values:
         raise section.error("", "is empty: there would be nothing to run")
-    axes = {name: [_value(section, kind, name, value) for value in section.items(name)] for name in section.values}
+    axes = {
+        name: [checked_value(section, kind, name, value) for value in section.items(name)] for name in section.values
+    }
     count = math.prod(map(len, axes.values()))
     if count > VARIANT_LIMIT:
         lengths = " x ".join(f"{name} {len(values)}" for name, values in axes.items())
@@ -257,7 +276,7 @@ def _epoch(section: TomlSection) -> Epoch | None:
 
 
 def _plot(section: TomlSection, axes: Mapping[str, Sequence[Any]]) -> PlotStyle | None:
-    """As declared, else time over the axis with most numbers; None where the variants are named."""
+    """As declared, else time over the axis with most numbers; None where there is none, or the variants are named."""
     if not axes:
         if section.has("plot"):
             raise section.error("plot", "needs [axes]: named variants have a chart of their own")
@@ -265,12 +284,18 @@ def _plot(section: TomlSection, axes: Mapping[str, Sequence[Any]]) -> PlotStyle 
     inner = section.section("plot")
     inner.allow(_PLOT)
     numbers = [name for name, values in axes.items() if all(_is_number(value) for value in values)]
-    x = inner.text("x", max(numbers, key=lambda name: len(axes[name])) if numbers else next(iter(axes)))
-    if x not in axes:
-        raise inner.error("x", unknown("axis", x, list(axes)))
+    if not numbers and not section.has("plot"):
+        return None
+    x = inner.text("x", max(numbers, key=lambda name: len(axes[name]), default=""))
+    if x not in numbers:
+        raise inner.error("x", f"{x} is no axis of numbers" if x in axes else unknown("axis", x, numbers))
     y = inner.text("y", EPOCH_S if section.has("epoch") else STEP_MS)
     if y not in PLOTTED:
         raise inner.error("y", unknown("quantity", y, PLOTTED))
+    if y in (EPOCH_S, TOTAL_S, IMAGES_PER_S) and not section.has("epoch"):
+        raise inner.error("y", f"{y} needs [epoch], which says how many steps there are")
+    if y == SPEED_UP and "threads" not in axes:
+        raise inner.error("y", f"{y} needs an axis threads")
     others = [name for name in axes if name != x]
     words = {}
     for name, usual in zip(("colour", "line", "marker"), (FRAMEWORK, *others, "", "")):

@@ -151,6 +151,11 @@ def test_published_tables_become_values_of_points() -> None:
         ('y = "epoch_s"', 'y = "epoch"', r"line 13: .*unknown quantity 'epoch'; did you mean epoch_s"),
         ('colour = "hidden"', 'colour = "depth"', "line 13: .*unknown axis 'depth'"),
         ("hidden = [2], neurons", "hidden = [3], neurons", "line 20: .*3 is no value of this axis in the study itself"),
+        ("{ batch = 16 }", "{ batch = 16, hidden = 2 }", "line 9: .*hidden: is an axis too, whose values are taken"),
+        ("{ maps = [2] }", '{ maps = [2] }\nplot = { y = "epoch_s" }', r"line 17: .*y: epoch_s needs \[epoch\]"),
+        ("{ maps = [2] }", '{ maps = [2] }\nplot = { y = "speed_up" }', "line 17: .*y: speed_up needs an axis threads"),
+        ("{ maps = [2] }", '{ training = [true] }\nplot = { x = "training" }', "line 17: .*training is no axis of num"),
+        ("neurons = [25] }", "neurons = [50] }\nvariants = ['hidden 2, neurons 25, threads 1']", "line 21: .*none of"),
         ("[quick.sweeps.mlp]", "[quick.sweeps.mpl]", r"line 19: .*unknown sweep; did you mean mlp\?"),
         ('title = "Threads"', 'title = "Threads"\nnetwork = "mlp"', "line 3: network: belongs into the tables of"),
         ('frameworks = ["torch"]\n', 'variants = ["a"]\n', r"line 18: quick.variants: belongs into \[quick.sweeps.NA"),
@@ -163,13 +168,26 @@ def test_a_mistake_is_answered_with_its_line_and_the_nearest_name(old: str, new:
         read(SWEEP.replace(old, new))
 
 
+def test_the_columns_of_a_published_table_may_be_frameworks() -> None:
+    table = TABLE.replace("{ neurons = [25, 50] }", '{ framework = ["theano", "torch"] }')
+    study = read(SWEEP + table.replace('framework = "theano"', "neurons = 25"))
+
+    assert study.published is not None
+    assert [value.point["framework"] for value in study.published.values] == ["theano", "torch"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
         ('sweep = "mlp"', 'sweep = "mpl"', r"unknown sweep 'mpl'; did you mean mlp\?"),
         ('"speed_up"', '"speedup"', r"unknown quantity 'speedup'; did you mean speed_up\?"),
         ("[3.0, 4.5]", "[3.0]", "has 1 numbers for 2 columns"),
-        ("[3.0, 4.5]", '[3.0, "x"]', "expected numbers, got 'x'"),
+        ("[3.0, 4.5]", '[3.0, "x"]', "expected numbers from 0 on, got 'x'"),
+        ("[3.0, 4.5]", "[3.0, -1]", "expected numbers from 0 on, got -1"),
+        ("[3.0, 4.5]", f"[3.0, 1{'0' * 400}]", "expected numbers from 0 on, got a number of many digits"),
+        ("hidden = 8", 'hidden = "8"', "line 29: .*hidden: expected a value like 4, got '8'"),
+        ("[25, 50]", '[25, "50"]', "line 28: .*neurons: expected a value like 200, got '50'"),
+        ('"theano"', "3", "line 29: .*framework: expected a text in quotes, got 3"),
         ("hidden = 8", "hiden = 8", "line 29: .*unknown axis; did you mean hidden"),
     ],
 )
@@ -216,6 +234,22 @@ value = 2
 point = { framework = "keras", hidden = 2 }
 against = { framework = "torch", hidden = 2 }
 """
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("value = 2", "value = 2\nlow = 1", "give value, or low and high"),
+        ("value = 2", "low = 2", "give value, or low and high"),
+        ('against = { framework = "torch", hidden = 2 }', "", "against: is missing or empty"),
+        ("hidden = 2 }", "hidden = true }", "hidden: expected a value like 4, got True"),
+    ],
+)
+def test_mistakes_in_published_ratios_are_found(old: str, new: str, expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
+        read(SWEEP + TABLE + RATIO.replace(old, new))
+
+
 FIELD = re.compile(r"(?<=[ {\n])(?=\w+ = (\[.*?\](?=[ ,\n])|\{.*?\}(?=[ ,\n\]])|\"[^\"]*\"|[\w.]+))")
 """Fields inside others too."""
 

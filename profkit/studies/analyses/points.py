@@ -105,10 +105,12 @@ def _epoch(sweep: Sweep, variant: Variant) -> tuple[float, float]:
 
 
 def _fixed(variant: Variant, threads: int | None) -> dict[str, Any]:
-    """As a study writes it: counts are lists; what it leaves to the run is known only of the threads."""
+    """As a study writes it, one count as a number; of what it leaves to the run only the threads are known."""
     setting = {name: value for name, value in asdict(variant.setting).items() if value not in (None, "")}
     parameters = {item.name: getattr(variant.network, item.name) for item in fields(variant.network)}
-    parameters = {name: list(value) if isinstance(value, tuple) else value for name, value in parameters.items()}
+    for name, value in parameters.items():
+        if isinstance(value, tuple):
+            parameters[name] = value[0] if len(value) == 1 else list(value)
     every = {**({"threads": threads} if threads is not None else {}), **setting, **parameters}
     return {name: value for name, value in every.items() if name not in variant.changes}
 
