@@ -24,6 +24,8 @@ _BASELINE_S = 6.0
 _FLOPS_PER_S = 20e9
 _TIMES_RUN = 5
 """Recorded steps alternate with unrecorded ones, in a pass for time and one for memory."""
+_TRAINING = 3
+"""Steps of inference that one of training takes: forward, and the gradients of inputs and of weights."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +124,10 @@ def estimate_s(cell: StudyCell, study: Study, threads: int, taken_s: Mapping[tup
         return known
     if cell.kind == BASELINE:
         return _BASELINE_S
-    network = cell.variant.network
+    network, setting = cell.variant.network, cell.variant.setting
+    threads = setting.threads or threads
     step_s = 2.0 * network.multiply_adds() * network.input_shape()[0] / (_FLOPS_PER_S * threads)
     start_s = _START_S.get(cell.runner.framework, _OTHER_START_S)
     if cell.kind == LEARN and study.learning is not None:
-        return start_s + min(3 * step_s * study.learning.steps, study.learning.limit_s or float("inf"))
-    return start_s + _TIMES_RUN * study.steps * step_s
+        return start_s + min(_TRAINING * step_s * study.learning.steps, study.learning.limit_s or float("inf"))
+    return start_s + _TIMES_RUN * study.steps * step_s * (_TRAINING if setting.training else 1)

@@ -28,6 +28,7 @@ from profkit.rendering.usage.gaps import gap_table
 from profkit.rendering.usage.networks import network_table
 from profkit.rendering.usage.tfprof import render_tfprof
 from profkit.studies import findings
+from profkit.studies.analyses.speedups import SpeedUp
 from profkit.studies.folder import ResultsFolder
 from profkit.studies.opportunities import opportunities
 from profkit.studies.plan import BASELINE, MEASURE, StudyCell
@@ -121,9 +122,14 @@ def _sweep_content(summary: Summary) -> dict[str, Any]:
             "comparisons": [{**asdict(each), "verdict": each.verdict} for each in findings.comparisons(summary)],
             "unexplained": [asdict(each) for each in findings.unexplained(summary)],
             "opportunities": [asdict(each) for each in opportunities(summary)],
-            **{name: [asdict(each) for each in found] for name, found in sweep_findings(summary).items()},
+            **{name: list(map(_with_verdict, found)) for name, found in sweep_findings(summary).items()},
         },
     }
+
+
+def _with_verdict(each: Any) -> dict[str, Any]:
+    computed = {"efficiency": each.efficiency, "verdict": each.verdict} if isinstance(each, SpeedUp) else {}
+    return {**asdict(each), **computed}
 
 
 def write_cell_tables(folder: ResultsFolder, cells: Sequence[StudyCell]) -> None:

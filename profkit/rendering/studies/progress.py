@@ -34,7 +34,7 @@ def axis_lines(sweep: Sweep, study: Study) -> list[str]:
             runner.key
             for variant in sweep.variants
             for runner in study.runners
-            if rule.matches(variant.changes, runner.key)
+            if next((each for each in sweep.skips if each.matches(variant.changes, runner.key)), None) is rule
         ]
         lines.append(f"  skipped  {rule.reason}: {plural(len(cells) * study.repetitions, 'cell')}")
     return lines

@@ -189,14 +189,15 @@ def _recommended(points: Sequence[Point]) -> list[Block]:
             time_text(each.step_ns),
             ", ".join(each.ties) or ABSENT,
             ratio_text(each.next_ratio),
-            "yes" if each.is_resolved else "no",
+            {True: "yes", False: "no", None: ABSENT}[each.is_resolved],
         ]
         for each in found
     ]
     headings = ["point", "fastest", "step", "ties", "next", "in every repetition"]
     note = (
         f"ties: within {100 * (TIE - 1):.0f} % of the fastest, so that ease of use may decide. next: time of the first "
-        "that does not tie over the fastest's."
+        "that does not tie over the fastest's. in every repetition: whether the fastest is faster than all that do not "
+        "tie."
     )
     return [Heading(2, "What to take"), grid(headings, rows, texts=2), Paragraph(note)]
 
@@ -241,10 +242,7 @@ def _exceptions(points: Sequence[Point]) -> list[Block]:
     """What is not as one would expect."""
     axes = number_axes(points)
     working = [axis for axis in axes if axis not in _PARALLEL]
-    lines = [_crossover_text(each) for axis in working for each in crossovers(points, axis)]
-    for between in (THREADS, "device"):
-        if between in {name for point in points for name in point.at}:
-            lines += [_crossover_text(each) for axis in working for each in value_crossovers(points, axis, between)]
+    lines = [_crossover_text(each) for each in _crossovers(points, working)]
     lines += [_anomaly_text(each) for axis in working for each in anomalies(points, axis)]
     lines += [
         f"{each.framework}, {_at(each.at)}: {each.kind} changes between {each.axis} {each.below:g} and {each.above:g}"
@@ -262,6 +260,15 @@ def _exceptions(points: Sequence[Point]) -> list[Block]:
     if not lines:
         return []
     return [Heading(2, "Crossovers, anomalies, switches"), Bullets(_some(lines))]
+
+
+def _crossovers(points: Sequence[Point], axes: Sequence[str]) -> list[Crossover]:
+    """Between frameworks, then between numbers of threads and devices."""
+    found = [each for axis in axes for each in crossovers(points, axis)]
+    for between in (THREADS, "device"):
+        if any(between in point.at for point in points):
+            found += [each for axis in axes for each in value_crossovers(points, axis, between)]
+    return found
 
 
 def _crossover_text(each: Crossover) -> str:
@@ -341,7 +348,7 @@ def sweep_findings(summary: Summary) -> dict[str, list[Any]]:
         "recommendations": recommendations(points),
         "saturations": saturations(points) if BATCH in axes else [],
         "laws": along(laws, axes),
-        "crossovers": along(crossovers, working),
+        "crossovers": _crossovers(points, working),
         "anomalies": along(anomalies, working),
         "switches": along(switches, axes),
         "inversions": [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from profkit.studies.analyses.points import Point, geometric_mean, groups_of
+from profkit.studies.analyses.points import Point, geometric_mean, groups_of, ratio_of
 
 TIME, MEMORY = "time", "memory"
 
@@ -28,30 +29,28 @@ class Pair:
 
 
 def pairs(points: Sequence[Point], quantity: str) -> list[Pair]:
-    """Every ordered pair of different frameworks."""
-    value: Callable[[Point], float | None] = (
-        (lambda point: point.step_ns) if quantity == TIME else (lambda point: point.peak_bytes)
-    )
+    """Every ordered pair of different frameworks; times are compared within a repetition."""
+    ratio = _time_ratio if quantity == TIME else _memory_ratio
     names = list(dict.fromkeys(point.framework for point in points))
-    places = groups_of(points, lambda point: point.at)
+    places = [{point.framework: point for point in group} for group in groups_of(points, lambda point: point.at)]
     found = []
-    for first in names:
-        for second in names:
-            ratios = [
-                (other / own, group[0].at)
-                for group in places
-                if first != second
-                and (own := _of(group, first, value))
-                and (other := _of(group, second, value)) is not None
-                and other > 0
-            ]
-            if ratios:
-                values = [ratio for ratio, _ in ratios]
-                highest, place = max(ratios, key=lambda pair: pair[0])
-                mean = geometric_mean(values)
-                found.append(Pair(first, second, quantity, min(values), mean, highest, len(values), place))
+    for first, second in itertools.permutations(names, 2):
+        ratios = [
+            (value, place[first].at)
+            for place in places
+            if first in place and second in place and (value := ratio(place[second], place[first])) is not None
+        ]
+        if ratios:
+            values = [value for value, _ in ratios]
+            highest, at = max(ratios, key=lambda pair: pair[0])
+            found.append(Pair(first, second, quantity, min(values), geometric_mean(values), highest, len(values), at))
     return found
 
 
-def _of(group: Sequence[Point], framework: str, value: Callable[[Point], float | None]) -> float | None:
-    return next((value(point) for point in group if point.framework == framework), None)
+def _time_ratio(above: Point, below: Point) -> float | None:
+    ratio = ratio_of(above, below)
+    return ratio.median if ratio is not None else None
+
+
+def _memory_ratio(above: Point, below: Point) -> float | None:
+    return above.peak_bytes / below.peak_bytes if above.peak_bytes and below.peak_bytes else None

@@ -20,9 +20,9 @@ class Recommendation:
     ties: tuple[str, ...]
     """Others that are within TIE of it in the median, nearest first."""
     next_ratio: float | None
-    """Time of the first that does not tie over that of the fastest."""
-    is_resolved: bool
-    """Whether the fastest is faster than every one that does not tie in all repetitions."""
+    """Time of the first that does not tie over that of the fastest, in the same repetition."""
+    is_resolved: bool | None
+    """Whether the fastest is faster than every one that does not tie in all repetitions; None: all tie."""
 
 
 def recommendations(points: Sequence[Point]) -> list[Recommendation]:
@@ -41,8 +41,8 @@ def recommendations(points: Sequence[Point]) -> list[Recommendation]:
                 first.framework,
                 first.step_ns,
                 tuple(point.framework for point in ties),
-                behind[0].step_ns / first.step_ns if behind else None,
-                all(ratio is not None and ratio.low > 1 for ratio in ratios),
+                ratios[0].median if ratios and ratios[0] is not None else None,
+                all(ratio is not None and ratio.low > 1 for ratio in ratios) if ratios else None,
             )
         )
     return found

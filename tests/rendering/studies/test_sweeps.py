@@ -127,6 +127,8 @@ def test_the_summary_has_every_network_with_all_analyses(written: tuple[Path, li
     mlp, lenet = content["sweeps"]
     assert (mlp["name"], mlp["network"], lenet["axes"]) == ("mlp", "mlp", {"batch": [8, 16]})
     assert len(mlp["findings"]["speed_ups"]) == 4
+    speed_up = mlp["findings"]["speed_ups"][0]
+    assert (speed_up["threads"], speed_up["efficiency"], speed_up["verdict"]) == (2, 1.0, "faster")
     assert {each["verdict"] for each in mlp["findings"]["agreements"]} == {"agrees", "not measured here"}
     assert len(lenet["findings"]["saturations"]) == 2
     skipped = [each for each in mlp["failures"] if each["status"] == "skipped"]

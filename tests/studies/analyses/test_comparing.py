@@ -44,6 +44,12 @@ def test_pairs_have_the_range_over_the_places_that_both_measured() -> None:
     assert [each.mean for each in sizes] == [pytest.approx(0.5), pytest.approx(2.0)]
 
 
+def test_pairs_are_compared_within_a_repetition() -> None:
+    (found, _) = pairs([point("a", 10, 1000, 1000), point("b", 20, 2000, 30)], TIME)
+
+    assert found.mean == pytest.approx(2.0)
+
+
 def test_a_crossover_lies_between_the_neighbours_where_the_faster_one_changes() -> None:
     points = [*line("a", "n", [10, 100], [10, 100]), *line("b", "n", [10, 100], [40, 25])]
 
@@ -92,4 +98,6 @@ def test_the_fastest_is_recommended_with_those_that_tie() -> None:
 def test_a_recommendation_that_one_repetition_denies_is_not_resolved() -> None:
     (found,) = recommendations([point("a", 10, 40, 10), point("b", 30, 30, 30)])
 
-    assert found.fastest == "a" and not found.is_resolved
+    assert found.fastest == "a" and found.is_resolved is False
+    (tied,) = recommendations([point("a", 10, 10), point("b", 10, 10.5)])
+    assert (tied.ties, tied.next_ratio, tied.is_resolved) == (("b",), None, None)
