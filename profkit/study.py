@@ -174,14 +174,19 @@ class _Session:
         """What would run, in the terms of the declaration and cell by cell; nothing is made."""
         folder = find_folder(self._output, self._conditions.study.name, self._conditions.identity())
         table = time_table(self._chosen, self._conditions, folder)
+        to_run = [cell for cell in self._chosen if not cell.skipped]
+        if folder is not None:
+            to_run = cells_to_run(self._chosen, folder, self._options.retry)
+        due = {cell.id for cell in to_run}
         for sweep in self._conditions.study.sweeps:
             for line in axis_lines(sweep, self._conditions.study):
                 say(line)
         width = max(len(cell.title) for cell, _, _ in table)
         for cell, outcome, seconds in table:
-            state = f"skipped: {cell.skipped}" if cell.skipped else outcome.status if outcome else left_text(seconds)
+            state = outcome.status if outcome and cell.id not in due else left_text(seconds)
+            state = f"skipped: {cell.skipped}" if cell.skipped else state
             say(f"{cell.title:{width}}  {state}")
-        left = [seconds for cell, outcome, seconds in table if outcome is None and not cell.skipped]
+        left = [seconds for cell, _, seconds in table if cell.id in due]
         skipped = sum(bool(cell.skipped) for cell, _, _ in table)
         counted = f"{len(table)} cells, {skipped} skipped, {len(left)} to run, {left_text(sum(left))}"
         say(f"{counted}; results go to {self._output}")

@@ -246,14 +246,14 @@ def _exceptions(points: Sequence[Point]) -> list[Block]:
     lines += [_anomaly_text(each) for axis in working for each in anomalies(points, axis)]
     lines += [
         f"{each.framework}, {_at(each.at)}: {each.kind} changes between {each.axis} {each.below:g} and {each.above:g}"
-        f" ({', '.join(each.before) or 'nothing'} before, {', '.join(each.after) or 'nothing'} behind)"
+        f" ({', '.join(each.before) or 'nothing'} before, {', '.join(each.after) or 'nothing'} after)"
         for axis in axes
         for each in switches(points, axis)
     ]
     for width in (axis for axis in working if axis in WIDTHS):
         for depth in (axis for axis in working if axis in DEPTHS):
             lines += [
-                f"{each.framework}: {_at(each.deeper)} takes {ratio_text(each.time_ratio)} of the time of "
+                f"{each.framework}: {_at(each.deeper)} takes {ratio_text(each.time_ratio)} times as long as "
                 f"{_at(each.wider)} with {ratio_text(each.flops_ratio)} of its arithmetic"
                 for each in inversions(points, width, depth)
             ]
@@ -304,10 +304,10 @@ def _agreement(summary: Summary, found: Sequence[Agreement]) -> list[Block]:
         for each in found
         if each.verdict != NOT_HERE
     ]
-    missing: dict[str, int] = {}
+    missing: dict[str, list[str]] = {}
     for each in found:
         if each.verdict == NOT_HERE:
-            missing[each.where] = missing.get(each.where, 0) + 1
+            missing.setdefault(each.where, []).append(each.why)
     headings = ["where", "quantity", "point", "against", "published", "here", "verdict", "why"]
     source = f"Source: {published.source}. {' '.join(published.notes)}".strip()
     if published.places:
@@ -316,7 +316,8 @@ def _agreement(summary: Summary, found: Sequence[Agreement]) -> list[Block]:
     blocks: list[Block] = [Heading(2, "Beside the published ratios"), Paragraph(source)]
     blocks += [grid(headings, rows, texts=4)] if rows else []
     lines = [
-        f"{name}: {plural(count, 'ratio')} of points that were not measured here" for name, count in missing.items()
+        f"{name}: {why[0] if len(why) == 1 else f'{len(why)} ratios of points that were not measured here'}"
+        for name, why in missing.items()
     ]
     return [*blocks, *([Bullets(lines)] if lines else [])]
 

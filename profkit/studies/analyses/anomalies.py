@@ -35,7 +35,7 @@ def _falls(line: Line) -> list[Anomaly]:
     found = []
     for before, after in zip(line.points, line.points[1:]):
         ratio = ratio_of(before, after)
-        if ratio is not None and after.flops >= before.flops and ratio.low >= LEAST_FALL:
+        if ratio is not None and after.flops > before.flops and ratio.low >= LEAST_FALL:
             found.append(_anomaly(NOT_MONOTONIC, line, after, ratio.median))
     return found
 
