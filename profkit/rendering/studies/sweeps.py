@@ -248,7 +248,7 @@ def _exceptions(points: Sequence[Point]) -> list[Block]:
         f"{each.framework}, {_at(each.at)}: {each.kind} changes between {each.axis} {each.below:g} and {each.above:g}"
         f" ({', '.join(each.before) or 'nothing'} before, {', '.join(each.after) or 'nothing'} after)"
         for axis in axes
-        for each in switches(points, axis)
+        for each in switches(points, axis, axis in DEPTHS)
     ]
     for width in (axis for axis in working if axis in WIDTHS):
         for depth in (axis for axis in working if axis in DEPTHS):
@@ -351,7 +351,7 @@ def sweep_findings(summary: Summary) -> dict[str, list[Any]]:
         "laws": along(laws, axes),
         "crossovers": _crossovers(points, working),
         "anomalies": along(anomalies, working),
-        "switches": along(switches, axes),
+        "switches": [each for axis in axes for each in switches(points, axis, axis in DEPTHS)],
         "inversions": [
             each
             for width in WIDTHS

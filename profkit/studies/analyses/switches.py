@@ -24,14 +24,18 @@ class Switch:
     """Types of operators that only one of the two has."""
 
 
-def switches(points: Sequence[Point], axis: str) -> list[Switch]:
-    """Only kinds that both neighbours have: a layer that appears is no switch."""
+def switches(points: Sequence[Point], axis: str, adds_layers: bool = False) -> list[Switch]:
+    """Only kinds that both neighbours have: a layer that appears is no switch.
+
+    `adds_layers`: a second convolution has an operator for the gradient of its input, which the first does not need;
+    along such an axis a type must go where another comes.
+    """
     found = []
     for line in lines(points, axis):
         for one, other in zip(line.points, line.points[1:]):
             for kind in one.types:
                 before, after = one.types[kind], other.types.get(kind)
-                if not after or before == after:
+                if not after or before == after or (adds_layers and (before <= after or after <= before)):
                     continue
                 found.append(
                     Switch(

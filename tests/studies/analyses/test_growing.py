@@ -104,6 +104,17 @@ def test_an_algorithm_switches_where_a_kind_of_operator_has_another_implementati
     assert (found.before, found.after) == (("direct",), ("winograd",))
 
 
+def test_an_operator_that_comes_with_a_layer_is_no_switch() -> None:
+    types = [{"forward"}, {"forward", "input gradient"}, {"other", "input gradient"}]
+    points = [
+        replace(each, types={"conv2d": frozenset(own)})
+        for each, own in zip(line("a", "d", [1, 2, 3], [1, 2, 3]), types)
+    ]
+
+    assert [(each.below, each.above) for each in switches(points, "d")] == [(1, 2), (2, 3)]
+    assert [(each.below, each.above) for each in switches(points, "d", adds_layers=True)] == [(2, 3)]
+
+
 def test_a_deep_network_that_takes_longer_with_less_arithmetic_is_an_inversion() -> None:
     deep, wide = point("a", 30, 32, flops=10, n=25, d=16), point("a", 20, 21, flops=40, n=200, d=2)
 
