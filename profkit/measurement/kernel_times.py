@@ -173,7 +173,7 @@ def _measured(
 
 
 def _without_time(name: str, reason: str, given_s: float = 0.0) -> Message:
-    nothing = {"kernels": {}, "slower_ns": {}, "one_thread_samples_ns": []}
+    nothing: Message = {"kernels": {}, "slower_ns": {}, "one_thread_samples_ns": []}
     return {**nothing, "failed": {name: reason}, "given_s": given_s}
 
 
