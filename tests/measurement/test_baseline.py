@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from profkit.frameworks.cache import cache_folder
 from profkit.measurement import baseline, kernel_times
 from profkit.measurement.baseline import bound, measure_baseline, native_bound_ns, work_by_phase
 from profkit.measurement.kernel_times import kernel_time
@@ -326,7 +327,7 @@ def test_times_of_an_older_build_are_forgotten(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(kernel_times, "build_id", lambda _, build=build: build)
         kernel_times.kernel_times([MatMul(m=3, n=3, k=3)], 1, 0.0, lambda _: None)
 
-    (name,) = kernel_times._read(kernel_times.cache_folder() / "kernels.json")
+    (name,) = kernel_times._read(cache_folder() / "kernels.json")
     assert " | newer | " in name
 
 
