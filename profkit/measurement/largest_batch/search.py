@@ -136,12 +136,12 @@ def search(found: MaxBatch, run: TrialRunner, estimate: int) -> None:
     if not small:
         found.status, found.reason = last.status, last.reason
         return
-    found.fit = fit_of(found, records)
     fails = min((trial.batch for trial in found.with_role(SMALL) if trial.status == OOM), default=None)
     if last.status not in (OK, OOM):  # a line through fewer would promise anything
         found.status, found.reason = last.status, f"batch {last.batch:,}: {last.reason}"
         found.largest, found.too_large = max(trial.batch for trial in small), fails
         return
+    found.fit = fit_of(found, records)
     found.predicted = largest_below(found.fit.resident, found.limit_bytes)
     if fails is not None:
         found.predicted = min(found.predicted, fails - 1)
