@@ -216,15 +216,17 @@ def max_batch(
     """The largest batch of a network that trains or infers within a memory limit, each in processes of their own.
 
     `memory` is what a process may have resident, as "4GiB" or in bytes; without it, what is free on this machine.
-    `options` are the further fields of MaxBatchRequest (mode, is_training, training, precision, steps, timeout_s). The
-    result's `largest` is None where no batch ran.
+    `options` are the further fields of MaxBatchRequest (mode, is_training, training, precision, steps, has_steady_heap,
+    timeout_s). The result's `largest` is None where no batch ran.
 
     >>> import profkit
     >>> print(profkit.max_batch("cifar10", memory="2GiB", is_training=True))
     """
-    check_names("profkit.max_batch", options, [item.name for item in fields(MaxBatchRequest)])
+    names = [item.name for item in fields(MaxBatchRequest) if item.name != "memory_bytes"]
+    check_names("profkit.max_batch", options, ["memory", *names])
     chosen = find_network(network)() if isinstance(network, str) else network
     options.setdefault("training", chosen.training)
     limit = parse_size(memory) if isinstance(memory, str) else memory
-    request = MaxBatchRequest(chosen, framework, threads=threads or default_threads(), memory_bytes=limit, **options)
+    threads = default_threads() if threads is None else threads
+    request = MaxBatchRequest(chosen, framework, threads=threads, memory_bytes=limit, **options)
     return LargestBatch(**vars(find_max_batch(request)))

@@ -26,10 +26,10 @@ from profkit.commands.networks import (
     usual_framework,
 )
 from profkit.commands.showing import printed, refuse, written
-from profkit.errors import INTERRUPTED, UsageError
+from profkit.errors import INTERRUPTED, ProfkitError, UsageError
 from profkit.frameworks.networks import BUILDERS
 from profkit.measurement.cores import cores_for, default_threads
-from profkit.measurement.largest_batch.request import MaxBatch, MaxBatchRequest
+from profkit.measurement.largest_batch.request import OK, MaxBatch, MaxBatchRequest
 from profkit.measurement.largest_batch.search import InterruptedSearch, find_max_batch
 from profkit.measurement.options import RUN, SHOWN, WHOLE, option
 from profkit.measurement.progress import Progress
@@ -38,6 +38,7 @@ from profkit.ops.networks.network import Network
 from profkit.rendering.progress import show_progress
 from profkit.rendering.results.max_batch import max_batch_table, render_max_batch_json
 from profkit.rendering.tables.csv_file import render_file as render_csv_file
+from profkit.rendering.terminal import tell
 
 _DESCRIPTION = """\
 Find the largest batch of a network that trains or infers within a memory limit.
@@ -54,7 +55,7 @@ _EXAMPLES = """examples:
   profkit max-batch vgg16 --training                               all memory that is free here
   profkit max-batch mlp --framework numpy --memory 512MiB --json mlp.json
 
-exit codes: 0 found, 1 no batch ran or a file could not be written, 2 wrong usage, 130 interrupted"""
+exit codes: 0 found, 1 no batch ran, the search failed or a file could not be written, 2 wrong usage, 130 interrupted"""
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,15 @@ def _run(words: Sequence[str]) -> int:
             )
     except InterruptedSearch as interrupt:
         found, code = interrupt.found, INTERRUPTED
-    _show(found, options)
-    return code or int(found.largest is None)
+    code = code or int(found.status != OK)
+    try:
+        _show(found, options)
+    except ProfkitError as error:
+        if code == 0:
+            raise
+        # How the search ended says more than a file that could not be written.
+        tell(f"profkit max-batch: {error}")
+    return code
 
 
 def build_parser(network: type[Network] | None) -> Parser:

@@ -88,7 +88,7 @@ class Run:
     notes: list[str] = field(default_factory=list)
     error: float | None = None  # nearest to its tolerance, relative to the largest reference value
     tolerance: float | None = None  # of what has this error
-    unchecked: list[str] = field(default_factory=list)  # parameters that rounding moves too far to say they are right
+    unchecked: list[str] = field(default_factory=list)  # arrays of the first step that could look the same if wrong
     data: str = ""  # where the images come from; synthetic ones say so
     weights: str = ""  # where saved weights come from that it began with
     first_step_ns: int | None = None  # including compilation and other one-time work

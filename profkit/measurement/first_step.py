@@ -87,23 +87,24 @@ class ExpectedStep:
         self.network, self.weights = network, weights
         self._batch, self._masks = batch, masks
         self.loss, self.gradients, self.states = reference_training(network, weights, *batch, masks)
-        self.moved: dict[str, float] = {}
-        """By array: as far as other roundings moved it until now."""
+        self._moved: list[dict[str, float]] = []
         self._generator = np.random.default_rng(0)
-        self._rounded = 0
 
-    def round_otherwise(self) -> bool:
-        """One more rounding of the weights; False when there were enough."""
-        if self._rounded == ROUNDINGS:
-            return False
-        self._rounded += 1
+    def moved(self, roundings: int) -> Mapping[str, float]:
+        """By array: as far as so many other roundings of the weights move it. Computed once for all frameworks."""
+        while len(self._moved) < roundings:
+            before = self._moved[-1] if self._moved else {}
+            self._moved.append({name: max(error, before.get(name, 0.0)) for name, error in self._errors().items()})
+        return self._moved[roundings - 1]
+
+    def _errors(self) -> dict[str, float]:
+        """Of one more rounding."""
         moved = {name: _rounded(self._generator, each) for name, each in self.weights.items()}
         loss, gradients, states = reference_training(self.network, moved, *self._batch, self._masks)
         found = {LOSS: abs(loss - self.loss)}
         for others, own in ((gradients, self.gradients), (states, self.states)):
             found |= {name: _farthest(others[name], own[name]) for name in own}
-        self.moved = {name: max(error, self.moved.get(name, 0.0)) for name, error in found.items()}
-        return True
+        return found
 
     @cached_property
     def sizes(self) -> Mapping[str, float]:
@@ -142,16 +143,22 @@ def check_step(expected: ExpectedStep, training: Training, found: FirstStep) -> 
     judged = {name: judge.deviation(name, limit) for name, limit in limits.items()}
     beyond = [name for name, each in judged.items() if not each.share <= 1]
     is_open = bool(beyond) and all(np.isfinite(judged[name].error) for name in beyond)
-    while is_open and expected.round_otherwise():
+    roundings = 0
+    while is_open and roundings < ROUNDINGS:
+        roundings += 1
+        moved = expected.moved(roundings)
         for name in beyond:
-            limits[name] = max(limits[name], TIES * expected.moved[name] / expected.sizes[name])
+            limits[name] = max(limits[name], TIES * moved[name] / expected.sizes[name])
             judged[name] = judge.deviation(name, limits[name])
         is_open = any(judged[name].share > 1 for name in beyond)
     wrong = tuple(name for name in beyond if not judged[name].share <= 1)
     explained = [name for name in beyond if name not in wrong]
     unchecked = [name for name in explained if limits[name] > LARGEST_LIMIT]
-    unchecked += [name for name in judged if name not in unchecked and judge.sees_nothing(name, limits[name])]
-    worst = max((each for name, each in judged.items() if name not in unchecked), key=lambda each: each.share)
+    # What is wrong was seen, whatever else would not have been.
+    rest = [name for name in judged if name not in {*unchecked, *wrong}]
+    unchecked += [name for name in rest if judge.sees_nothing(name, limits[name])]
+    checked = [each for name, each in judged.items() if name not in unchecked]
+    worst = max(checked or judged.values(), key=lambda each: each.share)
     widened = {name: limits[name] for name in explained if name not in unchecked}
     return StepCheck(worst, wrong, widened, tuple(name for name in judged if name in unchecked))
 
@@ -183,20 +190,19 @@ class _Judge:
         """Whether the new values, where they are all there is, would be accepted without any gradient."""
         if name not in self._decays or name in self._found.gradients or self._expected.vanishes(name):
             return False
-        w, gradient = self._expected.weights[name], self._expected.gradients[name]
-        without = self._updated(w.ravel(), np.zeros(w.size), self._decays[name]).reshape(w.shape)
-        return bool(gradient.size) and self._update_deviation(name, limit, without).share <= 1
+        return bool(self._expected.gradients[name].size) and self._update_deviation(name, limit, None).share <= 1
 
-    def _update_deviation(self, name: str, limit: float, new: Array) -> Deviation:
-        """Of the optimiser's step: with any gradient within the limit it is right.
+    def _update_deviation(self, name: str, limit: float, new: Array | None) -> Deviation:
+        """Of the optimiser's step: with any gradient within the limit it is right. None: of a step without gradient.
 
         The first step of Adam and RMSprop has the size of the rate however small the gradient: where it is no larger
         than its own error, both directions are right.
         """
         slack = limit * self._expected.sizes[name]
         outside = size = step = 0.0
-        arrays = (self._expected.weights[name], self._expected.gradients[name], new)
-        for w, gradient, own in _blocks(*arrays):
+        arrays = [self._expected.weights[name], self._expected.gradients[name], *([] if new is None else [new])]
+        for w, gradient, *given in _blocks(*arrays):
+            own = given[0] if given else self._updated(w, np.zeros(w.size), self._decays[name])
             ends = [self._updated(w, gradient + shift, self._decays[name]) for shift in (slack, -slack)]
             outside = max(outside, _known(float(np.abs(own - np.clip(own, *ends)).max())))
             size = max(size, *(_largest(end) for end in ends))

@@ -29,7 +29,10 @@ from profkit.measurement.workers.requests import ask_one
 from profkit.ops.spec import Spec
 
 KernelTime = dict[str, Any]
-"""key, native_ns (interval low_ns, high_ns), one_thread_ns, workspace_bytes, error, others_ns, failed; and the load."""
+"""key, native_ns (interval low_ns, high_ns), one_thread_ns, workspace_bytes, error, others_ns, failed; and the load.
+
+Of one that is LATER also `cut_s`: the longest time that its measurement was given before a limit ended it.
+"""
 QUIETER = 0.6
 """Times of a busy machine are measured again when the load is below this share of what it was then."""
 DIED = "all"
@@ -38,7 +41,11 @@ ANSWER_S = 120.0
 """Longest wait for one operator, its float64 reference included."""
 
 
-class _Known(TypedDict):
+class _Cut(TypedDict, total=False):
+    cut_s: float
+
+
+class _Known(_Cut):
     """What is read of an entry of the cache file."""
 
     load: float
@@ -63,26 +70,37 @@ def kernel_times(
     limit_s: float = math.inf,
 ) -> dict[Spec, KernelTime]:
     """The best kernel of every spec; only unknown ones are measured, in their order, within about `budget_s` of
-    sampling. What is not measured after `limit_s` is LATER. Whatever ends it, what was measured is remembered.
+    sampling. What is not measured after `limit_s` is LATER; what the limit cut short comes last in the next call, or it
+    would take all the time again. Whatever ends it, what was measured is remembered.
     """
     path = cache_folder() / "kernels.json"
     remembered = {} if remeasure else _read(path)
     place = f"{machine_id()} | {build_id(_core)} | {threads} threads | "
     wanted = {spec: place + json.dumps(spec.to_dict(), sort_keys=True) for spec in specs}
     load = os.getloadavg()[0]
-    unknown = [
-        spec for spec, name in wanted.items() if name not in remembered or is_doubtful(remembered[name]["load"], load)
-    ]
+    unknown = [spec for spec, name in wanted.items() if _is_due(remembered.get(name), load)]
+    unknown.sort(key=lambda spec: remembered.get(wanted[spec], {}).get("cut_s", 0.0))
+    found: dict[str, KernelTime] = {}
     answers = _measured(unknown, threads, budget_s / max(1, len(unknown)), tell, time.monotonic() + limit_s)
     try:
         for spec, answer in answers:
-            if LATER not in answer["failed"] or wanted[spec] not in remembered:  # a doubtful time is better than none
-                remembered[wanted[spec]] = {**kernel_time(answer, threads), "load": load}
+            before = remembered.get(wanted[spec])
+            entry = {**kernel_time(answer, threads), "load": load}
+            if LATER in entry["failed"]:
+                if before is not None and LATER not in before["failed"]:
+                    continue  # a doubtful time is better than none
+                entry["cut_s"] = max((before or {}).get("cut_s", 0.0), answer["given_s"])
+            found[wanted[spec]] = entry
     finally:
         answers.close()
-        if unknown:
-            _remember(path, remembered)
-    return {spec: remembered[name] for spec, name in wanted.items()}
+        if found:
+            _remember(path, found)
+    times = {**remembered, **found}
+    return {spec: times[name] for spec, name in wanted.items()}
+
+
+def _is_due(entry: KernelTime | None, load: float) -> bool:
+    return entry is None or LATER in entry["failed"] or is_doubtful(entry["load"], load)
 
 
 def _remember(path: Path, times: Mapping[str, KernelTime]) -> None:
@@ -91,6 +109,9 @@ def _remember(path: Path, times: Mapping[str, KernelTime]) -> None:
     kept = {n: v for n, v in _read(path).items() if not n.startswith(mine) or n.startswith(mine + build_id(_core))}
     # A process that died says nothing about the kernel: it is tried again next time.
     known = {name: entry for name, entry in times.items() if not {DIED, LATER} & entry["failed"].keys()}
+    for name, entry in times.items():
+        if entry.get("cut_s") and (name not in kept or LATER in kept[name]["failed"]):
+            known[name] = entry
     write_known(path, {**kept, **known})
 
 
@@ -143,7 +164,7 @@ def _measured(
             except WorkerFailure as failure:
                 is_late = time.monotonic() >= deadline
                 reason = "the time was over" if is_late else f"{failure.status}: {failure.reason}"
-                yield spec, _without_time(LATER if is_late else DIED, reason)
+                yield spec, _without_time(LATER if is_late else DIED, reason, left_s)
                 worker.kill()
                 worker = None
     finally:
@@ -151,8 +172,9 @@ def _measured(
             worker.kill()
 
 
-def _without_time(name: str, reason: str) -> Message:
-    return {"kernels": {}, "slower_ns": {}, "failed": {name: reason}, "one_thread_samples_ns": []}
+def _without_time(name: str, reason: str, given_s: float = 0.0) -> Message:
+    nothing: Message = {"kernels": {}, "slower_ns": {}, "one_thread_samples_ns": []}
+    return {**nothing, "failed": {name: reason}, "given_s": given_s}
 
 
 def _start(threads: int) -> WorkerProcess:

@@ -153,7 +153,8 @@ class _StudyRun:
             if cell.kind == BASELINE:
                 about = self._conditions
                 threads, is_training = about.threads_of(cell.variant), cell.variant.setting.training
-                rows = self._ways.baseline(cell.variant.network, threads, is_training, tell=tell)
+                training = about.training_of(cell.variant)
+                rows = self._ways.baseline(cell.variant.network, threads, is_training, tell=tell, training=training)
             else:
                 request = self._conditions.request(cell)
                 capture = self._ways.run(request, tell)

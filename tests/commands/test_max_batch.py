@@ -62,7 +62,7 @@ def test_the_table_is_the_evidence(trials: Trials, typed: Typed) -> None:
     assert "batch 204 oom too much" in text
     assert "torch 9.9 (eager)" in text and "limit 310 MiB resident (--memory)" in text
     assert "from batch 1: 5.00 MiB + batch x 512 KiB, at relu" in text
-    assert "plain: without MALLOC_MMAP_THRESHOLD_, batch 200 did not fit" in text
+    assert "plain: without MALLOC_MMAP_THRESHOLD_=131072, batch 200 did not fit" in text
 
 
 def test_files_have_the_numbers(trials: Trials, typed: Typed, tmp_path: Path) -> None:
@@ -142,6 +142,37 @@ def test_ctrl_c_shows_what_was_measured(trials: Trials, typed: Typed) -> None:
 
     assert code == 130
     assert "no batch was found that infers: interrupted, stopped by the user" in out and out.count(" small ") == 2
+
+
+def test_a_search_that_fails_ends_with_code_1_and_what_ran(
+    trials: Trials, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(request: MaxBatchRequest, batch: int, role: str, limit: int, reserve: int) -> Outcome:
+        if role == "predicted":
+            return Outcome(Trial(batch, role, "timeout", "late"), None, {})
+        return trials(request, batch, role, limit, reserve)
+
+    monkeypatch.setattr(search, "run_trial", late)
+
+    text = typed.says("max-batch", "mlp", "--framework", "torch", "--memory", "310MiB", code=1)
+
+    assert "194 is the largest batch that infers with MALLOC_MMAP_THRESHOLD_=131072; 388 does not fit" in text
+    assert "(timeout: batch 200: late)" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precision": float("nan")}, "precision must be a share below 1"),
+        ({"timeout_s": 0}, "timeout_s must be positive"),
+        ({"memory_bytes": 1 << 30}, "no option 'memory_bytes'; did you mean memory"),
+        ({"threads": 0}, "threads 0: this process may use"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_wrong_options_of_the_function_get_a_sentence(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        profkit.max_batch("mlp", **options)
 
 
 def test_nothing_that_fits_ends_with_code_1(trials: Trials, typed: Typed) -> None:

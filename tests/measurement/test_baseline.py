@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from profkit.frameworks.cache import cache_folder
 from profkit.measurement import baseline, kernel_times
 from profkit.measurement.baseline import bound, measure_baseline, native_bound_ns, work_by_phase
 from profkit.measurement.kernel_times import kernel_time
 from profkit.measurement.workers import kernel as kernel_worker
+from profkit.measurement.workers.process import WorkerFailure
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.matmul import MatMul
 from profkit.ops.networks import NETWORKS, Cifar10, LeNet, Mlp, Solar, Training
@@ -286,6 +288,47 @@ def test_a_limit_ends_the_measurement_and_the_next_run_goes_on(monkeypatch: pyte
     rest = measure_baseline(Mlp(batch=3, hidden=1, neurons=30), 1, is_training=False, tell=told.append, limit_s=4.0)
     assert [row["native_ns"] for row in rest] == [6.0, 6.0]
     assert told[-1] == "native kernels, operator 1 of 1: matmul"
+
+
+def test_an_operator_that_needs_longer_than_the_limit_lets_the_others_have_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("profkit.measurement.kernel_times.time.monotonic", lambda: now[0])
+    large, middle, small = MatMul(m=90, n=90, k=90), MatMul(m=9, n=9, k=9), MatMul(m=3, n=3, k=3)
+
+    class Worker:
+        def kill(self) -> None:
+            pass
+
+    def answer(_worker: Any, limit_s: float, request: dict[str, Any]) -> dict[str, Any]:
+        needs_s = {90: 99.0, 9: 8.0, 3: 4.0}[request["spec"]["m"]]
+        now[0] += min(needs_s, limit_s)
+        if needs_s > limit_s:
+            raise WorkerFailure("timeout", "no answer")
+        entry = {"samples_ns": [5.0, 6.0, 7.0], "workspace_bytes": 0, "error": 0.0}
+        return {"kernels": {"a": entry}, "slower_ns": {}, "failed": {}, "one_thread_samples_ns": []}
+
+    monkeypatch.setattr(kernel_times, "_start", lambda _: Worker())
+    monkeypatch.setattr(kernel_times, "ask_one", answer)
+
+    def found(limit_s: float) -> list[float | None]:
+        times = kernel_times.kernel_times([large, middle, small], 1, 0.0, lambda _: None, limit_s=limit_s)
+        return [times[spec]["native_ns"] for spec in (large, middle, small)]
+
+    assert found(10.0) == [None, None, None]
+    assert found(10.0) == [None, 6.0, None]  # the small one is cut short, too
+    assert found(10.0) == [None, 6.0, 6.0]
+    assert found(100.0) == [6.0, 6.0, 6.0]
+
+
+def test_times_of_an_older_build_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    for build in ("older", "newer"):
+        monkeypatch.setattr(kernel_times, "build_id", lambda _, build=build: build)
+        kernel_times.kernel_times([MatMul(m=3, n=3, k=3)], 1, 0.0, lambda _: None)
+
+    (name,) = kernel_times._read(cache_folder() / "kernels.json")
+    assert " | newer | " in name
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"x": 3}', '{"x": {"key": null}}'])

@@ -10,7 +10,7 @@ import pytest
 from profkit.data import synthetic_data
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
-from profkit.measurement.first_step import LOSS, VANISHED, ExpectedStep, FirstStep, StepCheck, check_step
+from profkit.measurement.first_step import LOSS, ROUNDINGS, VANISHED, ExpectedStep, FirstStep, StepCheck, check_step
 from profkit.ops.networks import Mlp, Network, Training
 from profkit.ops.networks.reference import Optimiser, dropout_masks
 from profkit.ops.spec import Array
@@ -89,7 +89,21 @@ def test_new_weights_that_no_gradient_would_change_do_not_count_as_checked() -> 
     assert check_step(expected, training, found).unchecked == ()
     check = check_step(expected, training, FirstStep(found.loss, found.weights, {}))
     assert set(check.unchecked) == {name for name in visible(expected) if expected.weights[name].any()}
-    assert check.worst.what not in check.unchecked
+    assert check.worst.what.removeprefix("the new ") not in check.unchecked
+
+
+@pytest.mark.parametrize("wrong", [1e-3, np.nan])
+def test_new_weights_that_no_gradient_explains_are_wrong_even_where_a_gradient_would_not_be_seen(wrong: float) -> None:
+    expected = expected_of("wrn_16_8")
+    training = Training(learning_rate=1e-12)
+    right = step_of(expected, training, dict(expected.gradients))
+    name = check_step(expected, training, FirstStep(right.loss, right.weights, {})).unchecked[0]
+    weights = {**right.weights, name: right.weights[name] + wrong * np.abs(right.weights[name]).max()}
+
+    check = check_step(expected, training, FirstStep(right.loss, weights, {}))
+
+    assert check.beyond == (name,) and name not in check.unchecked
+    assert check.worst.what == f"the new {name}" and check.worst.share > 1
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop"])
@@ -147,12 +161,27 @@ def test_the_other_side_of_a_tie_is_no_error_and_too_wide_a_limit_is_no_check() 
     assert set(wrong.beyond) | set(check.unchecked) == set(expected.gradients)
 
 
+def test_a_framework_that_is_wrong_does_not_use_up_the_roundings_of_the_next() -> None:
+    expected, training = at_a_tie(), Training()
+    first = expected.network.layers[0].name
+    weights = {each: values.copy() for each, values in expected.weights.items()}
+    weights[f"{first}.b"][0] = 1e-7
+    gradients = ExpectedStep(expected.network, weights, expected._batch, {}).gradients
+    step = step_of(expected, training, dict(gradients))
+    doubled = step_of(expected, training, {name: 2 * values for name, values in gradients.items()})
+    alone = check_step(at_a_tie(), training, step)
+
+    assert check_step(expected, training, doubled).beyond
+
+    assert check_step(expected, training, step) == alone
+    assert alone.beyond == ()
+
+
 def test_nothing_moves_without_a_tie() -> None:
     network = Mlp(batch=4, hidden=1, neurons=3)
     batch = synthetic_data(network, train=4, test=4).batch(network.input_shape()[0])
     expected = ExpectedStep(network, network.initial_weights(), batch, {})
 
-    while expected.round_otherwise():
-        pass
+    moved = expected.moved(ROUNDINGS)
 
-    assert all(moved <= expected.limits[name] * expected.sizes[name] for name, moved in expected.moved.items())
+    assert all(error <= expected.limits[name] * expected.sizes[name] for name, error in moved.items())

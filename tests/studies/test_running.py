@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from profkit.capture.run import Run
 from profkit.data.cifar import NAMES
 from profkit.errors import ProfkitError, UsageError
 from profkit.measurement.network_run import MessageCallback, NetworkRequest
-from profkit.ops.networks import Cifar10
+from profkit.ops.networks import Cifar10, Training
 from profkit.studies.folder import ResultsFolder, differences, open_folder
 from profkit.studies.plan import BASELINE, LEARN, MEASURE, estimate_s, plan_cells, select_cells
 from profkit.studies.running import CellRunners, RunNetwork, RunReport, StudyProgress, run_cells
@@ -88,6 +89,22 @@ def test_learning_and_the_baseline_are_done_once_per_variant_after_the_first_rep
     cells = plan_cells(small_study(TEXT.replace("baseline = false\n", "") + LEARNING))
 
     assert [cell.kind for cell in cells] == [MEASURE] * 4 + [BASELINE] * 2 + [LEARN] * 2 + [MEASURE] * 4
+
+
+def test_the_baseline_steps_as_the_measured_networks_do(results: Path) -> None:
+    text = TEXT.replace("baseline = false\n", "").partition("[variants]")[0] + '[axes]\noptimizer = ["sgd", "adam"]\n'
+    conditions = small_conditions(small_study(text))
+    steps: list[object] = []
+
+    def baseline(*_: object, training: Training, **__: object) -> list[dict[str, Any]]:
+        steps.append(training.optimizer)
+        return []
+
+    with open_folder(results, "small", conditions.identity()) as folder:
+        runners = CellRunners(run=faster_with_stride, baseline=baseline)
+        run_cells(plan_cells(conditions.study), folder, conditions, runners=runners)
+
+    assert steps == ["sgd", "adam"]
 
 
 def test_only_restricts_frameworks_and_variants_each_for_itself() -> None:

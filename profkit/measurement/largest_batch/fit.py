@@ -104,12 +104,15 @@ def fit_line(points: Mapping[int, float]) -> Line:
 
 
 def fit_allocator(records: Mapping[int, BlockRecord]) -> AllocatorFit:
-    """From the largest batches that agree on the order of blocks; where no two do, a line through their peaks."""
+    """From the batches that agree with the largest on the order of blocks; where none does, a line through the peaks of
+    the last two.
+    """
     batches = sorted(records)
     alike = [batch for batch in batches if records[batch].has_order_of(records[batches[-1]])]
     if len(alike) < 2:
         line = fit_line({batch: float(records[batch].peak_bytes) for batch in batches[-2:]})
-        how = f"a line through the peaks at batch {_listed(batches[-2:])}: every batch allocates in another order"
+        how = f"a line through the peaks at batch {_listed(batches[-2:])}"
+        how += f": no other one allocates in the order of batch {batches[-1]:,}" if len(batches) > 1 else ""
         return AllocatorFit((Piece(1, line),), how)
     sizes = np.stack([records[batch].bytes for batch in alike]).astype(float)
     spread = np.array(alike, float) - np.mean(alike)

@@ -52,6 +52,10 @@ class MaxBatchRequest:
     def __post_init__(self) -> None:
         if self.memory_bytes is not None and self.memory_bytes <= 0:
             raise UsageError(f"memory_bytes must be positive, got {self.memory_bytes!r}")
+        if not 0.0 <= self.precision < 1.0:
+            raise UsageError(f"precision must be a share below 1, got {self.precision!r}")
+        if not self.timeout_s > 0.0:
+            raise UsageError(f"timeout_s must be positive, got {self.timeout_s!r}")
         if self.steps < LEAST_STEPS:
             raise UsageError(
                 f"--steps takes a number from {LEAST_STEPS} on (memory grows until then), got {self.steps}"

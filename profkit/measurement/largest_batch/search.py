@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -120,7 +121,7 @@ def _check_model(request: MaxBatchRequest, need: NetworkMemory, limit: int, sour
         raise UsageError(
             f"{request.network.name} takes at least {_mib(need.total)} at batch 1 (weights {_mib(need.weights)}, "
             f"gradients {_mib(need.gradients)}, optimiser {_mib(need.optimiser)}, results {_mib(need.activations)}), "
-            f"more than the {_mib(limit)} of {source}"
+            f"more than the limit of {_mib(limit)} ({source})"
         )
 
 
@@ -131,17 +132,22 @@ def search(found: MaxBatch, run: TrialRunner, estimate: int) -> None:
     """Fills `found`; `estimate` is the batch that formulas give."""
     records = _measure_small(found, run, max(1, estimate))
     small = [trial for trial in found.with_role(SMALL) if trial.status == OK]
+    last = found.trials[-1]
     if not small:
-        last = found.trials[-1]
         found.status, found.reason = last.status, last.reason
         return
-    found.fit = fit_of(found, records)
     fails = min((trial.batch for trial in found.with_role(SMALL) if trial.status == OOM), default=None)
+    if last.status not in (OK, OOM):  # a line through fewer would promise anything
+        found.status, found.reason = last.status, f"batch {last.batch:,}: {last.reason}"
+        found.largest, found.too_large = max(trial.batch for trial in small), fails
+        return
+    found.fit = fit_of(found, records)
     found.predicted = largest_below(found.fit.resident, found.limit_bytes)
     if fails is not None:
         found.predicted = min(found.predicted, fails - 1)
     _confirm(found, run, max(trial.batch for trial in small), fails)
-    if found.heap and found.status == OK and found.largest is not None:
+    has_other_heap = bool(found.heap.items() - os.environ.items())
+    if has_other_heap and found.status == OK and found.largest is not None:
         found.add(run(found.largest, PLAIN).trial)
 
 
@@ -155,15 +161,18 @@ def fit_of(found: MaxBatch, records: dict[int, BlockRecord]) -> MemoryFit:
 
 def small_batch(found: MaxBatch, records: dict[int, BlockRecord], estimate: int) -> int:
     """The next small one, 0 when there is none: parts of what the formulas say, then of what the line through those
-    predicts; below the first one where the second did not fit.
+    predicts; below the smallest where one did not fit: next to one that ran, noise would decide the slope.
     """
     small = found.with_role(SMALL)
     ran = [trial.batch for trial in small if trial.status == OK]
     if len(ran) == len(SMALL_SHARES) - 1:
         estimate = largest_below(fit_of(found, records).resident, found.limit_bytes)
-    batch = max(estimate // SMALL_SHARES[len(ran)], max(ran, default=0) + 1)
-    fails = min((trial.batch for trial in small if trial.status == OOM), default=batch + 1)
-    return batch if batch < fails else min(ran, default=fails) // 2
+    batch, least = estimate // SMALL_SHARES[len(ran)], max(ran, default=0) + 1
+    fails = min((trial.batch for trial in small if trial.status == OOM), default=None)
+    if fails is None or least <= batch < fails:
+        return max(batch, least)
+    below = min(ran, default=fails) // 2
+    return below or (least if least < fails else 0)
 
 
 def _measure_small(found: MaxBatch, run: TrialRunner, estimate: int) -> dict[int, BlockRecord]:

@@ -45,7 +45,7 @@ def run_trial(request: MaxBatchRequest, batch: int, role: str, limit_bytes: int,
     try:
         started = watch.ask(
             worker,
-            START_S,
+            max(START_S, request.timeout_s),
             {
                 "do": "start",
                 "framework": request.framework,

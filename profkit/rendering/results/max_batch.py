@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from profkit.measurement.largest_batch.fit import MemoryFit
-from profkit.measurement.largest_batch.request import OK, PLAIN, MaxBatch, Trial
+from profkit.measurement.largest_batch.request import OK, OOM, PLAIN, MaxBatch, Trial
 from profkit.measurement.largest_batch.trial import SLACK_BYTES
 from profkit.measurement.largest_batch.watch import LOOK_S
 from profkit.ops.networks import network_from_dict
@@ -52,8 +52,8 @@ def answer(found: MaxBatch) -> str:
     what = "trains" if found.is_training else "infers"
     if found.largest is None:
         return f"{network}: no batch was found that {what}: {found.status}, {found.reason or 'nothing was measured'}"
-    above = f"; {found.too_large:,} does not fit" if found.too_large else "; no larger one was tried"
     ended = f" ({found.status}: {found.reason})" if found.status != OK else ""
+    above = f"; {found.too_large:,} does not fit" if found.too_large else "" if ended else "; no larger one was tried"
     return f"{network}: {found.largest:,} is the largest batch that {what}{heap_words(found)}{above}{ended}"
 
 
@@ -136,9 +136,9 @@ def _facts(found: MaxBatch) -> list[str]:
 def _notes(found: MaxBatch) -> list[str]:
     notes = list(found.notes)
     for trial in found.with_role(PLAIN):
-        variables = ", ".join(found.heap)
-        said = f"took {bytes_text(trial.resident_bytes)}" if trial.status == OK else f"did not fit ({trial.reason})"
-        notes.append(f"plain: without {variables}, batch {trial.batch:,} {said}")
+        said = f"did not fit ({trial.reason})" if trial.status == OOM else f"ended: {trial.status}, {trial.reason}"
+        said = f"took {bytes_text(trial.resident_bytes)}" if trial.status == OK else said
+        notes.append(f"plain: without{heap_words(found).removeprefix(' with')}, batch {trial.batch:,} {said}")
     if found.predicted is not None:
         notes.insert(0, f"predicted from the small batches: {found.predicted:,}")
     return notes + (_fit_notes(found.fit) if found.fit else [])

@@ -93,8 +93,8 @@ def run_lines(run: Run) -> list[str]:
         )
     if run.unchecked:
         lines.append(
-            f"not checked: {len(run.unchecked):,} of {len(network.parameter_shapes()):,} parameters "
-            f"({listed(run.unchecked)}): rounding alone moves them as far as a wrong gradient would"
+            f"not checked: {len(run.unchecked):,} of {1 + len(network.weight_shapes()):,} arrays "
+            f"({listed(run.unchecked)}): with a wrong gradient they could look the same"
         )
     return lines + _time_lines(run)
 

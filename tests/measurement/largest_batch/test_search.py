@@ -100,6 +100,18 @@ def test_formulas_that_promise_too_much_lead_to_smaller_batches() -> None:
     assert [trial.status for trial in result.trials][:3] == [OOM, OOM, OOM]
 
 
+def test_small_batches_are_not_neighbours_where_one_did_not_fit() -> None:
+    """What is resident differs by a MiB from run to run: between neighbours that would be the slope."""
+    machine, result = Machine(each=49.0), found()
+
+    search(result, machine, estimate=9600)
+
+    ran = sorted(trial.batch for trial in result.trials if trial.role == SMALL and trial.status == OK)
+    assert result.trials[1].status == OOM
+    assert len(ran) == 3 and ran[1] >= 2 * ran[0] and ran[2] >= 2 * ran[1]
+    assert result.largest == machine.largest()
+
+
 def test_nothing_fits_where_a_batch_of_one_does_not() -> None:
     result = found()
 
@@ -119,6 +131,33 @@ def test_another_failure_ends_the_search_with_what_ran() -> None:
     assert (result.status, result.too_large) == ("timeout", None)
     assert result.largest == max(trial.batch for trial in result.trials if trial.status == OK)
     assert PLAIN not in machine.roles
+
+
+@pytest.mark.parametrize("small", [1, 2])
+def test_a_failure_of_a_small_batch_ends_the_search_without_a_prediction(small: int) -> None:
+    """A line through one point would promise any batch."""
+    machine, result = Machine(each=7.0), found()
+
+    def late(batch: int, role: str) -> Outcome:
+        if len(machine.roles) == small:
+            return Outcome(Trial(batch, role, "timeout", "late"), None, {})
+        return machine(batch, role)
+
+    search(result, late, estimate=5000)
+
+    *ran, failed = result.trials
+    assert (len(ran), failed.status, result.predicted) == (small, "timeout", None)
+    assert (result.largest, result.too_large) == (ran[-1].batch, None)
+    assert (result.status, result.reason) == ("timeout", f"batch {failed.batch}: late")
+
+
+def test_the_heap_as_it_is_is_not_tried_where_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MALLOC", "1")
+    machine, result = Machine(each=7.0), found()
+
+    search(result, machine, estimate=5000)
+
+    assert PLAIN not in machine.roles and result.status == OK
 
 
 def test_a_peak_above_the_limit_does_not_count_as_fitting() -> None:
@@ -148,7 +187,8 @@ def test_the_next_batch_lies_between_what_ran_and_what_failed() -> None:
 
 
 def test_a_request_that_cannot_be_met_says_why() -> None:
-    with pytest.raises(UsageError, match=r"vgg16 takes at least 1,.* MiB at batch 1 .weights 528 MiB, .* 512 MiB of"):
+    expected = r"vgg16 takes at least 1,.* MiB at batch 1 .weights 528 MiB, .* than the limit of 512 MiB .--memory"
+    with pytest.raises(UsageError, match=expected):
         find_max_batch(MaxBatchRequest(NETWORKS["vgg16"](), "torch", is_training=True, memory_bytes=512 << 20))
     with pytest.raises(UsageError, match=r"this machine has .* GiB free"):
         find_max_batch(MaxBatchRequest(Mlp(), "torch", memory_bytes=1 << 60))

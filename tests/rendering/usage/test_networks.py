@@ -93,7 +93,7 @@ def test_training_names_its_settings_and_what_was_checked() -> None:
 def test_parameters_that_could_not_be_checked_are_counted_and_named() -> None:
     text = "\n".join(lines_of(width=400, is_training=True, unchecked=["conv1.w", "conv1.b"]))
 
-    assert "not checked: 2 of 10 parameters (conv1.w, conv1.b): rounding alone moves them as far as a wrong" in text
+    assert "not checked: 2 of 11 arrays (conv1.w, conv1.b): with a wrong gradient they could look the same" in text
     assert "not checked" not in "\n".join(lines_of(width=400, is_training=True))
 
 
