@@ -18,6 +18,7 @@ from profkit import _core
 from profkit.errors import KernelError, UnsupportedError
 from profkit.frameworks.adapter import aligned_empty
 from profkit.ops import odd_specs
+from profkit.ops.batch_norm import BatchNorm
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.matmul import MatMul
@@ -123,6 +124,7 @@ def test_params_that_contradict_themselves_never_reach_a_kernel() -> None:
         ("conv2d/native/cpu/reference", {**conv, "pad_top": -1}, "pad_top must be between 0"),
         ("conv2d/native/cpu/reference", {**conv, "stride_h": 0}, "stride_h must be between 1"),
         ("pool2d/native/cpu/reference", {**pool, "pad_top": 3, "pad_bottom": -2}, "pad_bottom must be between 0"),
+        ("batch_norm/native/cpu/reference", {**BatchNorm(direction="input-gradient").params(), "mode": 1}, "mode must"),
         (KEY, {**PARAMS, **wide}, "more than .* elements"),
     ):
         with pytest.raises(KernelError, match=words):

@@ -153,3 +153,28 @@ def test_planes_of_a_few_vectors_are_joined_over_images_channels_and_threads(
     for threads in (1, 2, 5):
         result = run_on("batch_norm/native/cpu/vectorized", spec, inputs, threads)
         assert max_error(result, expected) < 1e-5, threads
+
+
+@pytest.mark.parametrize("direction", ["forward", "parameter-gradient"])
+def test_many_rows_of_positive_numbers_are_summed_up_without_loss(direction: str) -> None:
+    """Behind a ReLU no number is below 0: added one by one, sums of 401,408 of them lose a thousandth."""
+    spec = BatchNorm(8, 8, 224, 224, layout="NHWC", direction=direction)
+    inputs = spec.make_inputs()
+    inputs["x"] = np.maximum(inputs["x"], np.float32(0.0))
+
+    result = run_on("batch_norm/native/cpu/vectorized", spec, inputs)
+
+    assert max_error(result, spec.reference(inputs)) < 1e-5
+
+
+@pytest.mark.parametrize("direction", ["forward", "parameter-gradient"])
+def test_a_column_whose_beginning_lies_far_from_the_rest_loses_no_digits(direction: str) -> None:
+    spec = BatchNorm(8, 9, 64, 64, layout="NHWC", direction=direction)
+    inputs = spec.make_inputs()
+    inputs["x"][0, 0, :32, 4] += np.float32(1e3)
+
+    result = run_on("batch_norm/native/cpu/vectorized", spec, inputs)
+
+    # In a channel of its own: elsewhere numbers are larger.
+    rest, found = (np.moveaxis(array, -1, 0)[4] for array in (spec.reference(inputs), result))
+    assert max_error(found, rest) < 1e-5

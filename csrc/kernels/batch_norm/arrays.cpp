@@ -7,8 +7,9 @@ namespace profkit {
 Arrays arrays_of(const profkit_batch_norm_params& p) {
   require_counts({{"batch", p.batch}, {"channels", p.channels}, {"height", p.height}, {"width", p.width}});
   require_choice("layout", p.layout, 2);
-  require_choice("mode", p.mode, 2);
   require_choice("direction", p.direction, 3);
+  // Gradients are those of training.
+  require_choice("mode", p.mode, p.direction == PROFKIT_FORWARD ? 2 : 1);
   const Shape images = image_shape(p.layout, p.batch, p.channels, p.height, p.width), each = {p.channels};
   if (p.direction == PROFKIT_INPUT_GRADIENT) {
     return checked({{{"x", images}, {"scale", each}, {"dy", images}}, images, p.dtype});

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from profkit.ops.networks import layer as kinds
 from profkit.ops.networks.layer import Layer
 from profkit.ops.networks.positions import encoded_positions
 from profkit.ops.pool2d import MAX
+from profkit.ops.spec import Array
 
 LAYERS = LayerTable()
 
@@ -155,7 +156,13 @@ def _embedding(run: Evaluation, layer: Layer, indices: Tensor) -> Tensor:
 
 @LAYERS.builds(kinds.POSITIONS)
 def _positions(run: Evaluation, layer: Layer, x: Tensor) -> Tensor:
-    return x + tf.constant(encoded_positions(*layer.output_shape[1:]), tf.float32)
+    return x + tf.constant(_position_table(*layer.output_shape[1:]))
+
+
+@cache
+def _position_table(steps: int, width: int) -> Array:
+    """Made once: eager mode comes here in every step."""
+    return encoded_positions(steps, width).astype(np.float32)
 
 
 @LAYERS.builds(kinds.LSTM)
@@ -188,10 +195,15 @@ def _attention(run: Evaluation, layer: Layer, q: Tensor, k: Tensor, v: Tensor) -
     q, k, v = (tf.transpose(tf.reshape(each, shape), [0, 2, 1, 3]) for each in (q, k, v))
     scores = tf.matmul(q, k, transpose_b=True) * spec.width**-0.5
     if spec.causal:
-        # Added: exp(-inf) is 0.
-        scores += np.triu(np.full((spec.steps, spec.steps), -np.inf, np.float32), 1)
+        scores += _later(spec.steps)
     seen = tf.matmul(tf.nn.softmax(scores), v)
     return tf.reshape(tf.transpose(seen, [0, 2, 1, 3]), layer.output_shape)
+
+
+@cache
+def _later(steps: int) -> Array:
+    """What hides the later steps when it is added: exp(-inf) is 0. Made once, as the positions."""
+    return np.triu(np.full((steps, steps), -np.inf, np.float32), 1)
 
 
 @LAYERS.builds(kinds.MEAN)

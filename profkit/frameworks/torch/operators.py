@@ -451,7 +451,8 @@ def _lstm(job: Job, spec: ops.Lstm) -> Prepared:
 
 
 def _own_lstm(spec: ops.Lstm, x: Tensor, weights: list[Tensor], h: Tensor, c: Tensor) -> Tensor:
-    y, last, _ = torch.lstm(x, (h[None], c[None]), weights, True, 1, 0.0, False, False, True)
+    is_training = spec.direction != FORWARD  # otherwise cuDNN keeps nothing for a gradient, and refuses it
+    y, last, _ = torch.lstm(x, (h[None], c[None]), weights, True, 1, 0.0, is_training, False, True)
     return y if spec.returns_sequence else last[0]
 
 

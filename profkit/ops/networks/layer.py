@@ -46,7 +46,7 @@ _MULTIPLY_ADDS: dict[str, Callable[[Any], int]] = {
     CONV2D: lambda spec: spec.replaced(bias=False, activation="none").flops() // 2,
     DENSE: lambda spec: spec.replaced(bias=False).flops() // 2,
     LSTM: lambda spec: spec.batch * spec.steps * 4 * spec.cells * (spec.inputs + spec.cells),
-    ATTENTION: lambda spec: 2 * spec.batch * spec.heads * spec.width * spec.steps**2,
+    ATTENTION: lambda spec: 2 * spec.pairs * spec.width,
 }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from profkit.ops.networks.layer import DROPOUT, FLATTEN, IMAGES
+from profkit.ops.lstm import Lstm
+from profkit.ops.networks.layer import DROPOUT, FLATTEN, IMAGES, Layer
 from profkit.ops.networks.network import Network
 from profkit.ops.networks.training import Training
 
@@ -21,8 +22,8 @@ class NetworkMemory:
     gradients: int
     optimiser: int
     activations: int
-    """Training keeps every layer's result for the way back, and the masks of dropout; inference what a later layer
-    still takes. Both with the batch itself; flatten is a view."""
+    """Training keeps every layer's result for the way back, of an LSTM that of every step, and the masks of dropout;
+    inference what a later layer still takes. Both with the batch itself; flatten is a view."""
 
     @property
     def total(self) -> int:
@@ -44,12 +45,17 @@ def _input_bytes(network: Network) -> int:
 
 
 def _kept_bytes(network: Network) -> int:
-    kept = sum(
-        math.prod(layer.output_shape) * (2 if layer.kind == DROPOUT else 1)
-        for layer in network.layers
-        if layer.kind != FLATTEN
-    )
-    return _input_bytes(network) + FLOAT_BYTES * kept
+    return _input_bytes(network) + FLOAT_BYTES * sum(map(_kept_elements, network.layers))
+
+
+def _kept_elements(layer: Layer) -> int:
+    if layer.kind == FLATTEN:
+        return 0
+    size, spec = math.prod(layer.output_shape), layer.spec
+    if isinstance(spec, Lstm) and not spec.returns_sequence:
+        # The least: frameworks that keep gates and states too, and do not make them again, have six times that.
+        return size + spec.batch * spec.steps * spec.cells
+    return 2 * size if layer.kind == DROPOUT else size
 
 
 def _live_bytes(network: Network) -> int:

@@ -91,7 +91,7 @@ def kind_of(layer: Layer) -> str:
     spec: Any = layer.spec
     if layer.kind == kinds.ACTIVATION and spec.function == RELU:
         return "relu"
-    return {kinds.POOL2D: "pool", kinds.POSITIONS: kinds.ADD}.get(layer.kind, layer.kind)
+    return "pool" if layer.kind == kinds.POOL2D else layer.kind
 
 
 def _forward(network: Network, layer: Layer, is_training: bool) -> dict[str, StepWork]:
@@ -103,6 +103,8 @@ def _forward(network: Network, layer: Layer, is_training: bool) -> dict[str, Ste
     if layer.kind in (kinds.DROPOUT, kinds.CONCAT, kinds.MEAN):
         flops = {kinds.DROPOUT: size, kinds.CONCAT: 0, kinds.MEAN: taken}[layer.kind]
         return {layer.kind: StepWork(flops, (taken + size) * FLOAT_BYTES)}
+    if layer.kind == kinds.POSITIONS:  # the table is that of one sequence
+        return {kinds.ADD: StepWork(size, (taken + size + size // layer.output_shape[0]) * FLOAT_BYTES)}
     if layer.kind not in (kinds.CONV2D, kinds.DENSE):
         return {kind_of(layer): _alone(spec)}
     bare = spec.replaced(bias=False, activation="none")

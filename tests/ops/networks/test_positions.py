@@ -10,6 +10,7 @@ import pytest
 from profkit.errors import SpecError
 from profkit.ops.networks.graph import Graph
 from profkit.ops.networks.positions import encoded_positions
+from profkit.ops.networks.work import StepWork, network_work
 from tests.ops.networks.small import small_networks
 
 
@@ -32,6 +33,15 @@ def test_a_transformer_adds_them_to_its_embedding_and_learns_nothing_of_them() -
     assert layer.inputs == ("embedding",) and layer.parameter_shapes() == {} and layer.state_shapes() == {}
     assert [each.name for each in network.layers if "positions" in each.inputs] == ["block1_norm1", "block1_add1"]
     assert np.abs(encoded_positions(*layer.output_shape[1:])).max() <= 1.0
+
+
+def test_all_sequences_of_a_batch_read_one_table() -> None:
+    network = next(network for network in small_networks() if network.name == "transformer")
+
+    batch, steps, width = network.layer("positions").output_shape
+
+    work = network_work(network)["positions", "forward", "add"]
+    assert work == StepWork(batch * steps * width, 4 * (2 * batch + 1) * steps * width)
 
 
 def test_images_have_no_positions_of_a_sequence() -> None:

@@ -248,3 +248,14 @@ def test_memory_is_that_of_all_arrays() -> None:
     wide = network_memory(NETWORKS["wrn_16_8"](batch=2))
     block = 4 * math.prod((2, 128, 32, 32))
     assert wide.activations == 4 * 2 * 3 * 32 * 32 + 3 * block  # a sum: its two sources and itself
+
+
+def test_training_keeps_the_result_of_every_step_of_an_lstm() -> None:
+    network = NETWORKS["imdb_lstm"](batch=2)
+    spec: Any = next(layer.spec for layer in network.layers if layer.kind == "lstm")
+    results = sum(math.prod(layer.output_shape) for layer in network.layers)
+
+    kept = network_memory(network, Training()).activations
+
+    assert not spec.returns_sequence
+    assert kept == 8 * 2 * spec.steps + 4 * (results + 2 * spec.steps * spec.cells)

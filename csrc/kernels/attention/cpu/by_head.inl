@@ -23,8 +23,7 @@ struct AttentionByHead {
     Plan(const Params& p, int threads, const CpuBlocking& blocking, void* workspace) {
       block = attention_queries<T>(p, 1, blocking);
       head_length = round_up(p.steps * p.width, 64);
-      // Short rows are read and written as whole vectors.
-      scores_length = round_up(block * p.steps + kWidth<T>, 64);
+      scores_length = round_up(block * p.steps, 64);
       buffers_length = 0;
       for (int64_t query = 0; query < p.steps; query += block) {
         const int64_t count = smaller(block, p.steps - query), keys = attention_keys(p, query + count);

@@ -42,7 +42,6 @@ void attention_gather(const profkit_attention_params& p, const T* from, T* to, T
 }
 
 // In place, of the scores [count][keys] of the queries from `query` on; what a query does not see becomes 0.
-// Behind the last row there is room for a vector.
 template <class T>
 void attention_softmax(const profkit_attention_params& p, int64_t query, int64_t count, int64_t keys,
                        T* scores) {

@@ -231,19 +231,16 @@ struct BatchNormVectorized {
   }
 
   // A vector of columns of up to kRowsAtOnce rows, added to what came before; around the mean of the first
-  // ones, which is near all others.
+  // ones, unless there is a better one already.
   template <bool HasDy, class Load>
-  static PROFKIT_INLINE void add_columns(T* sums, int64_t pitch, bool is_first, int64_t rows,
+  static PROFKIT_INLINE void add_columns(T* sums, int64_t pitch, bool is_first, bool has_means, int64_t rows,
                                          const Load& get) {
     const auto slot = [&](int which) { return sums + which * pitch; };
     LaneSums<T, HasDy> found[2] = {};
-    if (is_first) {
+    if (is_first && !has_means) {
       Vec<T> total = {};
       for (int64_t row = 0; row < rows; ++row) total += get(0, row);
       store(slot(kMean), total / broadcast(static_cast<T>(rows)));
-    } else {
-#pragma GCC unroll 4
-      for (int k = 0; k < found[0].kCount; ++k) found[0].sums[k] = load(slot(kOff + k));
     }
     const Vec<T> mean = load(slot(kMean));
     const auto second = [&](int64_t row) PROFKIT_INLINED { return HasDy ? get(1, row) : Vec<T>{}; };
@@ -254,12 +251,16 @@ struct BatchNormVectorized {
     }
     if (row < rows) found[1].add(get(0, row) - mean, second(row));
     found[0].add(found[1]);
+    // A block's own sums meet those of all rows once: row by row, large sums would swallow small numbers.
 #pragma GCC unroll 4
-    for (int k = 0; k < found[0].kCount; ++k) store(slot(kOff + k), found[0].sums[k]);
+    for (int k = 0; k < found[0].kCount; ++k) {
+      const Vec<T> before = is_first ? Vec<T>{} : load(slot(kOff + k));
+      store(slot(kOff + k), before + found[0].sums[k]);
+    }
   }
 
   template <bool HasDy>
-  static void sum_rows(const Params& p, const T* x, const T* dy, Part rows, T* sums) {
+  static void sum_rows(const Params& p, const T* x, const T* dy, Part rows, bool has_means, T* sums) {
     constexpr int64_t width = kWidth<T>;
     const int64_t pitch = padded(p);
     for (int64_t first = rows.begin; first < rows.end; first += kRowsAtOnce) {
@@ -267,11 +268,11 @@ struct BatchNormVectorized {
       for (int64_t c = 0; c < p.channels; c += width) {
         const int64_t at = first * p.channels + c, some = p.channels - c;
         if (some >= width) {
-          add_columns<HasDy>(sums + c, pitch, first == rows.begin, count,
+          add_columns<HasDy>(sums + c, pitch, first == rows.begin, has_means, count,
                              [=](int which, int64_t row)
                                  PROFKIT_INLINED { return load((which ? dy : x) + at + row * p.channels); });
         } else {
-          add_columns<HasDy>(sums + c, pitch, first == rows.begin, count,
+          add_columns<HasDy>(sums + c, pitch, first == rows.begin, has_means, count,
                              [=](int which, int64_t row) PROFKIT_INLINED {
                                return load_first((which ? dy : x) + at + row * p.channels, some);
                              });
@@ -282,8 +283,29 @@ struct BatchNormVectorized {
 
   static void sum_own_rows(const Params& p, const CpuCall& call, const Plan& plan, Part own, int thread) {
     T* sums = plan.columns + thread * padded(p) * kColumns;
-    const T* dy = dy_of(p, call);
-    dy ? sum_rows<true>(p, input(call, 0), dy, own, sums) : sum_rows<false>(p, input(call, 0), dy, own, sums);
+    const T *x = input(call, 0), *dy = dy_of(p, call);
+    const auto sum_up = [&](bool has_means) {
+      dy ? sum_rows<true>(p, x, dy, own, has_means, sums) : sum_rows<false>(p, x, dy, own, has_means, sums);
+    };
+    sum_up(false);
+    if (move_far_means(p, own.size(), sums)) sum_up(true);
+  }
+
+  // A beginning that lies far from the rest of its column costs digits: then the column's mean takes its
+  // place. Whether there was such a column.
+  static bool move_far_means(const Params& p, int64_t rows, T* sums) {
+    const int64_t pitch = padded(p);
+    const double count = static_cast<double>(rows);
+    bool is_far = false;
+    for (int64_t c = 0; c < p.channels; ++c) {
+      const double off = static_cast<double>(sums[kOff * pitch + c]) / count;
+      // As in sums_of_lines: where what lies around the mean is less than a fifth of the squares.
+      const bool is_moved = 5 * count * off * off > 4 * static_cast<double>(sums[kSquares * pitch + c]);
+      if (!is_moved) continue;
+      sums[kMean * pitch + c] = static_cast<T>(static_cast<double>(sums[kMean * pitch + c]) + off);
+      is_far = true;
+    }
+    return is_far;
   }
 
   static LineSums column_sums(const Params& p, const Plan& plan, int64_t thread, int64_t rows, int64_t c) {
