@@ -17,7 +17,7 @@ from profkit.frameworks import is_candidate
 from profkit.frameworks.adapter import Implementation
 from profkit.measurement.arrays import array_folder, has_array, read_array, result_path
 from profkit.measurement.cell_rows import CellSamples
-from profkit.measurement.checks.auditor import Auditor, Check, WrongResultFoundError
+from profkit.measurement.checks.auditor import Auditor, Check, WrongResultFoundError, is_answered
 from profkit.measurement.checks.clocks import TurnTime
 from profkit.measurement.checks.conduct import Conduct
 from profkit.measurement.checks.correctness import HardInputs, compare, fill_row, hard_inputs
@@ -443,7 +443,12 @@ class CellRun(CellSamples):
                 self._check_device(key)
             return None
         worker.pause()
-        return answer if self._is_believed(key, answer) else None
+        if not self._is_believed(key, answer):
+            return None
+        if not is_answered(request, answer):
+            self._fail(key, WorkerFailure("wrong", "its process answered another request than the one it was sent"))
+            return None
+        return answer
 
     def _ask_watched(self, key: str, index: int, request: dict[str, Any]) -> Mapping[str, Any] | None:
         """The same beside the samples: its processor time is not that of others."""
