@@ -33,6 +33,7 @@ from profkit.measurement.workers import protocol
 from profkit.measurement.workers.pool import WorkerPool, flush_bytes
 from profkit.measurement.workers.process import LONGEST_UNQUIET_S, WorkerFailure, WorkerProcess
 from profkit.measurement.workers.requests import Answer, WorkerTask, ask_all, ask_one, wait_for_one
+from profkit.measurement.workers.times import WorkerTimes
 from profkit.ops.dtypes import for_file, from_file
 from profkit.ops.spec import Spec, tolerance
 
@@ -231,6 +232,7 @@ class CellRun(CellSamples):
         if worker is not None and implementation.key in self.on_device:
             return None  # its turn comes when the CPU's are done
         if worker is not None:
+            worker.times = WorkerTimes()  # what it did in an earlier table is no doubt in this one
             worker.move_to_cores(self.pool.start_cores(position))
             return self._ask_to_prepare(implementation.key, folder)
         try:
