@@ -81,6 +81,7 @@ def guarded(command: str, run: Callable[[Sequence[str]], int], argv: Sequence[st
     """Run a command; its errors become a message on stderr and an exit code, never a traceback."""
     words = list(sys.argv[1:] if argv is None else argv)
     _open_closed_streams()
+    code = 0
     try:
         with _signals_end_orderly():
             code = run(words)
@@ -92,9 +93,9 @@ def guarded(command: str, run: Callable[[Sequence[str]], int], argv: Sequence[st
     except KeyboardInterrupt:
         say("interrupted", sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
+    except BrokenPipeError:  # who reads no further does not change what the command found
         abandon_stdout()
-        return 0
+        return code
     except OSError as error:
         # A full disk behind `> file` shows only when something is printed, or at the last flush.
         place = f"{error.filename}: " if error.filename else ""

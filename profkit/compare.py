@@ -17,6 +17,7 @@ from profkit.capture.output_files import check_targets, write_atomically
 from profkit.cli import guarded
 from profkit.commands.arguments import KIND, TOP, Parser, made_options
 from profkit.commands.opening import open_any
+from profkit.commands.showing import printed, refuse, written
 from profkit.errors import UsageError
 from profkit.measurement.options import OPTIONS, SHARE, option
 from profkit.measurement.result import Result
@@ -124,11 +125,12 @@ def _refuse(unfair: Sequence[str], options: CompareOptions, alike: str) -> None:
 
 
 def _show(shown: Document, everything: Document, numbers: dict[str, Any], options: CompareOptions) -> None:
-    shown.print(sys.stdout)
+    jobs = []
     if options.json:
-        write_atomically(options.json, render_json(numbers))
+        jobs.append(partial(write_atomically, options.json, render_json(numbers)))
     if options.markdown:
-        write_atomically(options.markdown, everything.markdown())
+        jobs.append(partial(write_atomically, options.markdown, everything.markdown()))
+    refuse(printed(partial(shown.print, sys.stdout), sys.stdout) + written(jobs))
 
 
 main = partial(guarded, "compare", _run)

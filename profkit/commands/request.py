@@ -46,7 +46,7 @@ class ResultTableOptions:
     csv: str | None = option(None, SHOWN, "one line per implementation")
     markdown: str | None = option(None, SHOWN, "the tables, for an issue or a README")
     verbose: bool = option(False, SHOWN, "list each row that cannot run, not one line per reason", letter="v")
-    strict: bool = option(False, SHOWN, "exit code 3 when any row, not only a candidate, is bad or doubtful")
+    strict: bool = option(False, SHOWN, "exit code 3 when any row is wrong, crashed, lost or doubtful")
     quiet: bool = option(False, SHOWN, "no progress, only the tables")
 
     @property
@@ -119,6 +119,6 @@ def _examples(op: str, command: str) -> str:
         f"  profkit {command} --columns +page_faults,first_call --cache cold\n\n"
         "exit codes: 0 measured; 1 nothing could be measured, a candidate is unsupported or unavailable in all tables, "
         "or a file could not be written; 2 wrong usage; 3 a candidate could not be compiled or loaded, is wrong, "
-        "crashed, was lost, or ran out of time or memory (--strict: any row is bad, or its times are doubtful); "
+        "crashed, was lost, or ran out of time or memory (--strict: any row is wrong, crashed, lost or doubtful); "
         "130 interrupted"
     )

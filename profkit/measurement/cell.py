@@ -17,7 +17,7 @@ from profkit.frameworks import is_candidate
 from profkit.frameworks.adapter import Implementation
 from profkit.measurement.arrays import array_folder, has_array, read_array, result_path
 from profkit.measurement.cell_rows import CellSamples
-from profkit.measurement.checks.auditor import Auditor, Check, WrongResultFoundError
+from profkit.measurement.checks.auditor import Auditor, Check, WrongResultFoundError, is_answered
 from profkit.measurement.checks.clocks import TurnTime
 from profkit.measurement.checks.conduct import Conduct
 from profkit.measurement.checks.correctness import HardInputs, compare, fill_row, hard_inputs
@@ -33,6 +33,7 @@ from profkit.measurement.workers import protocol
 from profkit.measurement.workers.pool import WorkerPool, flush_bytes
 from profkit.measurement.workers.process import LONGEST_UNQUIET_S, WorkerFailure, WorkerProcess
 from profkit.measurement.workers.requests import Answer, WorkerTask, ask_all, ask_one, wait_for_one
+from profkit.measurement.workers.times import WorkerTimes
 from profkit.ops.dtypes import for_file, from_file
 from profkit.ops.spec import Spec, tolerance
 
@@ -231,6 +232,7 @@ class CellRun(CellSamples):
         if worker is not None and implementation.key in self.on_device:
             return None  # its turn comes when the CPU's are done
         if worker is not None:
+            worker.times = WorkerTimes()  # what it did in an earlier table is no doubt in this one
             worker.move_to_cores(self.pool.start_cores(position))
             return self._ask_to_prepare(implementation.key, folder)
         try:
@@ -443,7 +445,12 @@ class CellRun(CellSamples):
                 self._check_device(key)
             return None
         worker.pause()
-        return answer if self._is_believed(key, answer) else None
+        if not self._is_believed(key, answer):
+            return None
+        if not is_answered(request, answer):
+            self._fail(key, WorkerFailure("wrong", "its process answered another request than the one it was sent"))
+            return None
+        return answer
 
     def _ask_watched(self, key: str, index: int, request: dict[str, Any]) -> Mapping[str, Any] | None:
         """The same beside the samples: its processor time is not that of others."""

@@ -11,6 +11,7 @@ import pytest
 
 from profkit.capture.run import joined_runs, load_run, save_run
 from profkit.measurement.statistics import noise_floor
+from profkit.rendering.tables.document import Document
 from profkit.rendering.usage.comparison import SCHEMA
 from tests.capture.builders import CaptureBuilder
 from tests.capture.network_captures import Event, network_capture, op, recording_of
@@ -55,6 +56,21 @@ def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def before(tmp_path: Path) -> str:
     return network_file(tmp_path, "before.profkit", seed=1)
+
+
+def test_a_reader_that_goes_away_changes_neither_exit_code_nor_files(
+    tmp_path: Path, before: str, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_pipe(*_: object) -> None:
+        raise BrokenPipeError
+
+    slower = network_file(tmp_path, "slower.profkit", seed=2, conv_us=1000.0)
+    monkeypatch.setattr(Document, "print", break_pipe)
+    monkeypatch.setattr("profkit.commands.showing.abandon_stdout", lambda: None)
+
+    typed.says("compare", before, slower, "--fail-on", "5%", "--json", str(tmp_path / "out.json"), code=4)
+
+    assert (tmp_path / "out.json").exists()
 
 
 def test_the_same_thing_recorded_twice_passes_and_that_one_process_was_seen_is_said(

@@ -15,6 +15,12 @@
 #endif
 
 namespace profkit {
+namespace {
+
+// The kernel reads a little less than 2 GiB in one call, and says that it read less than was asked for.
+constexpr size_t kMostAtOnce = size_t{1} << 30;
+
+}  // namespace
 
 ProcessMemory::ProcessMemory() : file_(open("/proc/self/mem", O_RDWR | O_CLOEXEC)) {}
 
@@ -39,6 +45,16 @@ bool ProcessMemory::spoil(char* first, size_t bytes) const {
 }
 
 bool ProcessMemory::read(const std::vector<const char*>& addresses, size_t item_bytes, char* into) {
+  if (item_bytes > kMostAtOnce) {
+    for (const char* address : addresses) {
+      for (size_t done = 0; done < item_bytes; done += kMostAtOnce) {
+        const size_t piece = std::min(item_bytes - done, kMostAtOnce);
+        if (!read({address + done}, piece, into)) return false;
+        into += piece;
+      }
+    }
+    return true;
+  }
 #ifdef __linux__
   std::vector<iovec> places;
   for (const char* address : addresses) places.push_back({const_cast<char*>(address), item_bytes});

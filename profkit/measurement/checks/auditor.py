@@ -64,8 +64,15 @@ CHECKED_PARTS = 2
 
 KEPT = "it is that of the inputs before they changed: a result of earlier calls was kept"
 AUDIT_FIELDS = ("call_ns", "processor_ns", "lead_ns", "lead_processor_ns")
+ANSWERED = {"poked_sample": "poked_ns", "result_hex": "result_sum", "is_fresh": "call_ns"}
+"""What a request asks for, and the field of its answer."""
 Answer = Mapping[str, Any]
 Ask = Callable[[dict[str, Any]], Answer | None]
+
+
+def is_answered(request: Mapping[str, Any], answer: Answer) -> bool:
+    """Whether the answer has what was asked for: a kernel may have changed the request on its way."""
+    return all(field in answer for asked, field in ANSWERED.items() if asked in request)
 
 
 class WrongResultFoundError(Exception):

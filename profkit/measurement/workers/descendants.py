@@ -39,8 +39,10 @@ class ProcessFacts:
 class Descendants:
     """Those of one supervisor that live, the worker among them."""
 
-    def __init__(self, root: int) -> None:
+    def __init__(self, root: int, mark: str = "") -> None:
         self._root = root
+        self._mark = os.fsencode(mark)
+        """A variable of their environment, as NAME=value, that no other process has."""
         self._known: dict[int, int] = {}
         """Their starts, by number."""
         self._looked_up_to = self._second_look_from = 0
@@ -96,10 +98,18 @@ class Descendants:
         send_signal(signal.SIGCONT, self._known)
 
     def kill(self) -> None:
-        """End those that live, when their supervisor is gone: its number may be another's by now."""
+        """End those that live, when their supervisor is gone: its number may be another's by now.
+
+        Orphans of a supervisor that was killed are no longer below anything known; their environment names them.
+        """
         self._root = 0
-        self.stop()
-        send_signal(signal.SIGKILL, self._known)
+        deadline = time.monotonic() + LONGEST_STOP_S
+        while True:
+            is_new = self._find_marked()
+            self.stop()
+            send_signal(signal.SIGKILL, self._known)
+            if not is_new or time.monotonic() > deadline:
+                return
 
     def is_asleep(self) -> bool:
         """Whether no thread of them runs or waits for a processor."""
@@ -108,6 +118,18 @@ class Descendants:
     def cpu_s(self) -> float:
         """Processor time of all, those that have ended and were waited for included."""
         return sum(map(process_cpu_s, self._known)) + sum(map(_children_s, (self._root, *self._known)))
+
+    def _find_marked(self) -> bool:
+        """Whether there are processes with the mark that were not known; they are now."""
+        if not self._mark:
+            return False
+        before = len(self._known)
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+            if pid not in self._known and self._mark in _environment(pid):
+                facts = process_facts(pid)
+                if facts is not None:
+                    self._known[pid] = facts.start
+        return len(self._known) > before
 
     def _is_below(self, facts: ProcessFacts) -> bool:
         return facts.parent > 0 and (facts.parent == self._root or facts.parent in self._known)
@@ -182,6 +204,15 @@ def send_signal(number: int, pids: Iterable[int]) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
+
+
+def _environment(pid: int) -> list[bytes]:
+    """With which a process, or the one that it was forked from, was started; empty for another user's."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []
 
 
 def _children_s(pid: int) -> float:

@@ -16,7 +16,6 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -131,8 +130,13 @@ def answer_requests(worker: Any, read_fd: int, write_fd: int) -> None:
 
 def close_in_children(*descriptors: int) -> None:
     """A child that a kernel forks must not hold the pipes open, or the parent could not see this process die."""
-    for descriptor in descriptors:
-        os.register_at_fork(after_in_child=partial(os.close, descriptor))
+    open_ones = list(descriptors)
+
+    def close() -> None:
+        while open_ones:  # once: in a child's own child the numbers may be those of other files
+            os.close(open_ones.pop())
+
+    os.register_at_fork(after_in_child=close)
 
 
 def describe(error: BaseException, starts_framework: bool = False) -> dict[str, str]:

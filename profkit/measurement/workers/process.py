@@ -136,7 +136,8 @@ class WorkerProcess:
         self._replies = reply_read
         os.set_blocking(reply_read, False)
         self._code: int | None = None
-        self._below = Descendants(self.process.pid) if HAS_SUPERVISOR else None
+        mark = f"{SCRATCH_VARIABLE}={scratch}"
+        self._below = Descendants(self.process.pid, mark) if HAS_SUPERVISOR else None
         self._cores = set(settings.cores)
         self._own_scheduling = own_scheduling()
         """Of this process before the worker could change it."""

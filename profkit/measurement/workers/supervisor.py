@@ -2,7 +2,8 @@
 
 It adopts what the worker's children leave behind (it is their subreaper), whatever session they are in, and ends all of
 it with the worker; when the parent was killed it also removes the parent's folders. Never stopped, it acts while the
-worker is. Loaded from its file before the package is: standard library only, Linux only.
+worker is; a worker that stops it does not change that: the signal of the parent's end continues it. Loaded from its
+file before the package is: standard library only, Linux only.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import time
 from typing import Any, NoReturn
 
 _SET_DEATH_SIGNAL, _SET_DUMPABLE, _SET_SUBREAPER = 1, 4, 36
-_WAITED = {signal.SIGTERM, signal.SIGCHLD}
+_PARENT_ENDED = signal.SIGCONT
+"""It also continues a stopped process, which would keep any other signal for later."""
+_WAITED = {signal.SIGTERM, signal.SIGCHLD, _PARENT_ENDED}
 _NO_CHILD_STOPS = 1
 LONGEST_PAUSE_S = 5.0
 """A process that a driver holds in the kernel cannot be ended: it is only checked now and then."""
@@ -43,7 +46,7 @@ def split(settings: dict[str, Any]) -> None:
     # or resumed: this process would wake on cores that are measured. Before the fork: it drops what is pending.
     library.sigaction(int(signal.SIGCHLD), ctypes.byref(_SignalAction(flags=_NO_CHILD_STOPS)), None)
     prctl(_SET_SUBREAPER, 1)
-    prctl(_SET_DEATH_SIGNAL, int(signal.SIGTERM))
+    prctl(_SET_DEATH_SIGNAL, int(_PARENT_ENDED))
     me = os.getpid()
     if os.getppid() != settings["parent"]:
         sys.stderr.write(f"the parent is process {os.getppid()}, not {settings['parent']}: it ended or is hidden\n")
@@ -69,7 +72,10 @@ def _supervise(worker: int, settings: dict[str, Any]) -> NoReturn:
     for descriptor in (settings["read_fd"], settings["write_fd"]):
         os.close(descriptor)
     children = _Children(worker, settings["status_fd"])
-    while children.status is None and signal.sigwait(_WAITED) != signal.SIGTERM:
+    while children.status is None:
+        number = signal.sigwait(_WAITED)
+        if number == signal.SIGTERM or (number == _PARENT_ENDED and _is_lost(settings["parent"])):
+            break
         children.reap()
     pause_s = 0.001
     while children.reap():
@@ -106,6 +112,11 @@ class _Children:
                     os.close(self._status_fd)
         except ChildProcessError:
             return False
+
+
+def _is_lost(parent: int) -> bool:
+    """Whether the parent has ended or is about to; others may send the signal that says so, too."""
+    return os.getppid() != parent or _is_ending(parent)
 
 
 def _has_lost(parent: int) -> bool:

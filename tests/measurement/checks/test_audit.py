@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from profkit.measurement.checks.audit import REPEATED_CALLS, REPEATED_INPUTS, AuditLog, CallTimes, audit_finding, ends
+from profkit.measurement.checks.auditor import ANSWERED, is_answered
 from profkit.measurement.checks.clocks import TurnTime, clock_trouble
 
 
@@ -108,6 +109,15 @@ def test_samples_that_were_disturbed_are_not_held_against_a_kernel(log: AuditLog
     finding = audit_finding(log, baseline)
 
     assert finding is not None and finding.verdict == ""
+
+
+@pytest.mark.parametrize("asked", ANSWERED)
+def test_an_answer_without_what_was_asked_for_is_none(asked: str) -> None:
+    plain: dict[str, object] = {"samples_ns": [1.0]}
+
+    assert is_answered({"do": "sample"}, plain)
+    assert not is_answered({"do": "sample", asked: 1}, plain)
+    assert is_answered({"do": "sample", asked: 1}, {**plain, ANSWERED[asked]: 1})
 
 
 def test_too_few_pairs_say_nothing() -> None:

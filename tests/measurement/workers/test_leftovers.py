@@ -86,9 +86,16 @@ def test_children_in_sessions_of_their_own_end_with_the_run(tmp_path: Path, then
     assert not [pid for pid in started(pids) if state_of(pid) not in "ZX"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_run_leaves_neither_processes_nor_folders(tmp_path: Path, number: signal.Signals) -> None:
-    source, pids = candidate(tmp_path, then="time.sleep(1000)")
+@pytest.mark.parametrize(
+    ("number", "then"),
+    [
+        (signal.SIGKILL, "time.sleep(1000)"),
+        (signal.SIGTERM, "time.sleep(1000)"),
+        pytest.param(signal.SIGKILL, "os.kill(os.getppid(), 19); time.sleep(1000)", id="supervisor stopped"),
+    ],
+)
+def test_a_killed_run_leaves_neither_processes_nor_folders(tmp_path: Path, number: signal.Signals, then: str) -> None:
+    source, pids = candidate(tmp_path, then)
     command = [sys.executable, "-m", "profkit.matmul", "--m", "8", "--n", "8", "--k", "8", "--only", "numpy"]
     command += ["--candidate", source, "--timeout", "600s"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as parent:

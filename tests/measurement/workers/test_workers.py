@@ -22,7 +22,7 @@ from profkit.measurement.workers.process import WorkerProcess, WorkerSettings
 from tests.frameworks.candidate.candidate_files import needs_compiler
 from tests.measurement.checks import cheats
 from tests.support import counted_time
-from tests.support.processes import wait_until, workers_of
+from tests.support.processes import finish, wait_until, workers_of
 from tests.support.reopened import reopened
 
 SPEC = profkit.MatMul(m=8, n=8, k=8)
@@ -348,6 +348,28 @@ def test_no_worker_outlives_its_parent(tmp_path: Path, number: signal.Signals) -
     if number == signal.SIGINT:
         assert parent.returncode == 130
         assert "candidate/mine" in output  # what was measured is printed
+
+
+FORKS_TWICE = """
+import os
+from profkit.measurement.workers.operator import close_in_children
+
+read, write = os.pipe()
+close_in_children(read)
+if os.fork() == 0:
+    own = os.open(os.devnull, os.O_RDONLY)
+    if os.fork() == 0:
+        os.fstat(own)
+        os._exit(0)
+    os._exit(own != read or os.wait()[1] != 0)
+os._exit(os.wait()[1] != 0)
+"""
+
+
+def test_a_childs_own_child_keeps_the_files_that_have_the_numbers_of_the_pipes() -> None:
+    done = finish([sys.executable, "-c", FORKS_TWICE])
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_worker_that_nobody_can_end_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
