@@ -199,13 +199,10 @@ def test_a_network_in_torch_is_predicted_and_confirmed(typed: Typed) -> None:
     assert found["fit"]["allocator"]["how"].startswith("a line for each of ")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("framework", "limit"),
-    [
-        ("numpy", 250),
-        pytest.param("tensorflow", 1500, marks=pytest.mark.full),
-        pytest.param("jax", 1500, marks=pytest.mark.full),
-    ],
+    [("numpy", 250), ("tensorflow", 1500), ("jax", 1500)],
     ids=["numpy", "tensorflow", "jax"],
 )
 def test_a_framework_without_an_allocators_record_is_searched_by_resident_memory(

@@ -23,9 +23,16 @@ RUNNER = "tests.frameworks.odd_specs_runner"
 IMPLEMENTATIONS = [item for name in BACKENDS for op in SPECS for item in load_adapter(name).implementations(op)]
 FRAMEWORKS = [adapter for adapter in map(load_adapter, BACKENDS) if isinstance(adapter, Framework)]
 
-# Those of NumPy and Numba are in test_numpy_numba.py, in whose process Numba compiles once for all tests.
+# The quick tier has Keras over the backend of its default row. Rows of NumPy and Numba are in test_numpy_numba.py, in
+# whose process Numba compiles once for all tests.
+FULL = ("keras/cpu/torch", "keras/cpu/jax")
 by_key = pytest.mark.parametrize(
-    "implementation", [item for item in IMPLEMENTATIONS if item.adapter not in IN_PROCESS], ids=lambda item: item.key
+    "implementation",
+    [
+        pytest.param(item, id=item.key, marks=[pytest.mark.full] if item.key.endswith(FULL) else [])
+        for item in IMPLEMENTATIONS
+        if item.adapter not in IN_PROCESS
+    ],
 )
 by_part = pytest.mark.parametrize("part", ["sample", pytest.param("rest", marks=pytest.mark.full)])
 by_framework = pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda item: item.name)
