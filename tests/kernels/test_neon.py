@@ -33,7 +33,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("neon")
 
     def compile_one(source: Path) -> str:
-        target = folder / f"{source.parent.name}_{source.stem}.o"
+        # Operators have files of the same name.
+        target = folder / f"{'_'.join(source.parts[-3:])}.o"
         level = "-O0" if source.stem.endswith("_generic") else "-O1"
         folders = [f"-I{SOURCES}", f"-I{operator_list()}"]
         command = [COMPILER, *FLAGS, level, *folders, "-c", str(source), "-o", str(target)]

@@ -19,8 +19,9 @@ from profkit.measurement.largest_batch.watch import MemoryWatch
 from profkit.measurement.workers.process import WorkerFailure, WorkerProcess, WorkerSettings
 
 START_S = 120.0
-SLACK_BYTES = 256 << 20
-"""Of data beyond the limit, before the kernel itself refuses: it counts what is not resident, too."""
+DATA_FACTOR = 2
+"""Times the limit, of data, is what the kernel itself refuses: it counts what is not resident, too, of which TensorFlow
+has hundreds of megabytes."""
 STEADY_HEAP = {"MALLOC_MMAP_THRESHOLD_": "131072"}
 """The C library gives larger blocks back at once. By itself it raises this bound up to 32 MiB: what is resident then
 depends on the gaps of its heap, and differs by a tenth between two runs of the same steps.
@@ -66,7 +67,7 @@ def run_trial(request: MaxBatchRequest, batch: int, role: str, limit_bytes: int,
                     "do": "run",
                     "network": request.network_of(batch).to_dict(),
                     "steps": request.steps,
-                    "data_bytes": max(0, limit_bytes - base) + SLACK_BYTES,
+                    "data_bytes": max(0, DATA_FACTOR * limit_bytes - base),
                     "path": path,
                 },
             )

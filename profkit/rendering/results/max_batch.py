@@ -7,7 +7,7 @@ from typing import Any
 
 from profkit.measurement.largest_batch.fit import MemoryFit
 from profkit.measurement.largest_batch.request import OK, OOM, PLAIN, MaxBatch, Trial
-from profkit.measurement.largest_batch.trial import SLACK_BYTES
+from profkit.measurement.largest_batch.trial import DATA_FACTOR
 from profkit.measurement.largest_batch.watch import LOOK_S
 from profkit.ops.networks import network_from_dict
 from profkit.rendering.quantities import ABSENT, bytes_text, count_text, plural
@@ -125,7 +125,7 @@ def _facts(found: MaxBatch) -> list[str]:
         f"{found.framework} {version}".rstrip() + f" ({found.mode}), {plural(found.threads, 'thread')}, {how}{training}"
     )
     guard = f"processes are looked at every {1e3 * LOOK_S:.0f} ms and ended above the limit; the kernel refuses data "
-    guard += f"beyond it and {bytes_text(SLACK_BYTES)}, and ends them first when memory runs out"
+    guard += f"beyond {DATA_FACTOR} times that, and ends them first when memory runs out"
     return [
         ", ".join(f"{name.replace('_', '-')} {word}" for name, word in words.items()),
         f"{run}; {found.steps} steps per process",
