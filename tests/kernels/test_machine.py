@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -118,6 +119,9 @@ def test_a_round_trip_needs_two_processors_that_exist_and_leaves_the_thread_wher
 
     assert _core.round_trip_ns(-1, 0) == _core.round_trip_ns(min(before), 10**6) == 0.0
     if len(before) > 1:
-        trips = [_core.round_trip_ns(*sorted(before)[:2]) for _ in range(20)]
-        assert any(10.0 < trip < 1e6 for trip in trips)
+        # Both must run at once: where other tests compute, that takes some tries.
+        deadline = time.monotonic() + 60.0
+        while not 10.0 < _core.round_trip_ns(*sorted(before)[:2]) < 1e6:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
     assert os.sched_getaffinity(0) == before
