@@ -125,10 +125,11 @@ bool wait_for(const std::atomic<int>& line, int value, Clock::time_point deadlin
 // Odd values are the caller's, even ones the answer.
 void answer_trips(std::atomic<int>& line) {
   for (int seen = 0; seen != kStop;) {
-    const int value = line.load(std::memory_order_acquire);
+    int value = line.load(std::memory_order_acquire);
     if (value == seen) continue;
     seen = value;
-    if (value % 2 == 1) line.store(seen = value + 1, std::memory_order_release);
+    // Not a plain store: after a preemption here it would overwrite the order to stop.
+    if (value % 2 == 1 && line.compare_exchange_strong(value, value + 1)) ++seen;
   }
 }
 
